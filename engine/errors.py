@@ -1,0 +1,123 @@
+"""Every error the engine raises, one tree.
+
+    EngineError
+    ├── ModelFileError            the file at ``path`` cannot be used as a model
+    │   ├── NotGGUFError          it is something else (HTML page, LFS pointer, archive, empty ...)
+    │   ├── ByteOrderError        a big-endian GGUF
+    │   ├── SplitFileError        a raw byte split (``.part1of2``)
+    │   ├── MissingShardsError    a shard set with holes
+    │   ├── TruncatedFileError    the file ends before what its header promises
+    │   ├── CorruptFileError      the header contradicts itself or the file
+    │   └── MetadataError         a metadata key is absent or has the wrong type or range
+    ├── UnsupportedModelError     a sound file that this version cannot run (never "damaged")
+    ├── TemplateError             a chat template that is broken, hostile or too slow
+    ├── RequestError              one request cannot be honoured; the engine goes on
+    │   ├── ContextOverflowError  more tokens than the context holds
+    │   └── InvalidParameterError a sampling or request parameter out of its range
+    ├── GenerationError           a request failed while it ran
+    │   └── NumericError          the model produced invalid numbers (NaN, or nothing left to choose)
+    └── ModelNotLoadedError       a request came while no model was loaded
+
+``str(error)`` is one sentence a person can act on: what is wrong, and what to do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class EngineError(Exception):
+    """Base of all errors that the engine raises on purpose."""
+
+
+class ModelFileError(EngineError):
+    """The file at ``path`` cannot be used as a model.
+
+    Attributes:
+        path: the file.
+    """
+
+    def __init__(self, path: Path | str, message: str) -> None:
+        self.path = Path(path)
+        super().__init__(f"{self.path.name}: {message}")
+
+
+class NotGGUFError(ModelFileError):
+    """The file is not GGUF; the message says what it really is."""
+
+
+class ByteOrderError(ModelFileError):
+    """The file was written for a big-endian machine."""
+
+
+class SplitFileError(ModelFileError):
+    """The file is one raw part of a byte-split upload."""
+
+
+class MissingShardsError(ModelFileError):
+    """Files of a shard set are absent; the message lists their numbers."""
+
+
+class TruncatedFileError(ModelFileError):
+    """The file ends before what its header promises."""
+
+
+class CorruptFileError(ModelFileError):
+    """The header contradicts itself or the file."""
+
+
+class MetadataError(ModelFileError):
+    """A metadata key is absent, or has the wrong type or range.
+
+    Attributes:
+        key: the metadata key.
+    """
+
+    def __init__(self, path: Path | str, key: str, message: str) -> None:
+        self.key = key
+        super().__init__(path, f"{key}: {message}")
+
+
+class UnsupportedModelError(ModelFileError):
+    """A sound file whose architecture, tokenizer or layout this version cannot run."""
+
+
+class TemplateError(EngineError):
+    """A chat template that is broken, hostile, too slow or too long."""
+
+
+class RequestError(EngineError):
+    """A request that cannot be honoured as it stands."""
+
+
+class ContextOverflowError(RequestError):
+    """More tokens than the context holds.
+
+    Attributes:
+        num_tokens: tokens the request needs.
+        context_length: tokens there is room for.
+    """
+
+    def __init__(self, num_tokens: int, context_length: int) -> None:
+        self.num_tokens = num_tokens
+        self.context_length = context_length
+        super().__init__(
+            f"The conversation needs {num_tokens:,} tokens but the context holds {context_length:,}; "
+            "shorten the message, start a new chat, or load the model with a larger context."
+        )
+
+
+class InvalidParameterError(RequestError):
+    """A parameter of a request is out of its range."""
+
+
+class GenerationError(EngineError):
+    """A request failed while it ran; what was generated before stays valid."""
+
+
+class NumericError(GenerationError):
+    """The model produced invalid numbers."""
+
+
+class ModelNotLoadedError(RequestError):
+    """A request came while no model was loaded."""

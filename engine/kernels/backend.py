@@ -1,0 +1,53 @@
+"""What a backend is: an executor of a plan with a KV store of its own.
+
+The cache manager owns block *ids*; a backend owns the bytes behind them and their layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class SequenceSlice:
+    """The part of one sequence that a step computes.
+
+    Attributes:
+        token_ids: (num_scheduled_tokens,) int32.
+        start: position of the first of them; positions below are in the KV cache already.
+        block_table: int32 block ids; position p lives in block ``block_table[p // 16]``, slot ``p % 16``, and the
+            table covers ``start + len(token_ids)`` positions.
+        logits: "none", "last" (one row, of the last token) or "all" (one row a token).
+    """
+
+    token_ids: npt.NDArray[np.int32]
+    start: int
+    block_table: npt.NDArray[np.int32]
+    logits: str = "last"
+
+
+class Backend(Protocol):
+    """Executes the plan it was made for. Not thread-safe: one step at a time."""
+
+    max_batch_tokens: int
+
+    def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
+        """Run one step.
+
+        Returns logits, (wanted rows in order of the slices, vocab_size) float32. The array is overwritten by the
+        next call. Raises ValueError when the slices hold more than ``max_batch_tokens`` tokens.
+        """
+        ...
+
+    def copy_block(self, source: int, target: int) -> None:
+        """Copy the keys and values of block ``source`` to block ``target`` in all layers."""
+        ...
+
+    def close(self) -> None:
+        """End worker threads and free the buffers; idempotent."""
+        ...

@@ -1,0 +1,268 @@
+"""Commands and events: what crosses between the app and the engine thread.
+
+Frozen dataclasses of plain data only. The app puts commands on the engine's queue; the engine answers with
+events. Every event about a request carries its ``request_id``; an event about the model carries the path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from engine.sampling.params import SamplingParams
+
+
+class Role(str, Enum):
+    """Who a message is from."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class Channel(str, Enum):
+    """What a streamed piece of text belongs to."""
+
+    ANSWER = "answer"
+    REASONING = "reasoning"
+    TOOL_CALL = "tool_call"
+
+
+class FinishReason(str, Enum):
+    """Why a request ended."""
+
+    STOP = "stop"  # an end-of-generation token or a stop string
+    LENGTH = "length"  # max_tokens reached
+    CONTEXT = "context"  # the context is full
+    ABORTED = "aborted"
+
+
+class LoadPhase(str, Enum):
+    """What the engine is doing while a model loads."""
+
+    HEADER = "header"
+    TOKENIZER = "tokenizer"
+    WEIGHTS = "weights"
+    KERNELS = "kernels"
+    READY = "ready"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a conversation, as the chat template sees it."""
+
+    role: Role
+    content: str
+    reasoning: str = ""
+
+
+# ---------------------------------------------------------------------------------------------- commands
+
+
+@dataclass(frozen=True)
+class LoadModel:
+    """Load the model at ``path`` (any shard of a set), ejecting the one that is loaded.
+
+    ``context_length`` 0 means the memory plan's default; ``num_threads`` 0 means the physical cores.
+    """
+
+    path: Path
+    context_length: int = 0
+    num_threads: int = 0
+
+
+@dataclass(frozen=True)
+class EjectModel:
+    """Free the loaded model; running requests are aborted."""
+
+
+@dataclass(frozen=True)
+class GenerateRequest:
+    """Generate an answer to ``messages`` (through the chat template) or to the raw text ``prompt``.
+
+    Exactly one of ``messages`` and ``prompt`` is given. ``max_tokens`` 0 means up to the context's end.
+    When the last message is the assistant's it is continued, not answered.
+    """
+
+    request_id: str
+    messages: tuple[Message, ...] = ()
+    prompt: str | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int = 0
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AbortRequest:
+    """Stop a request; it ends with ``FinishReason.ABORTED`` and keeps its text."""
+
+    request_id: str
+
+
+@dataclass(frozen=True)
+class CountTokens:
+    """Count the tokens of a text; answered by ``TokensCounted`` with the same ``request_id``."""
+
+    request_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Shutdown:
+    """Abort everything and end the engine thread."""
+
+
+Command = LoadModel | EjectModel | GenerateRequest | AbortRequest | CountTokens | Shutdown
+
+
+# ------------------------------------------------------------------------------------------------ events
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """Facts about a loaded model."""
+
+    path: Path
+    name: str
+    architecture: str
+    tensor_type: str  # the type most weights have, as people name it: "Q4_1", "Q4_K_M"
+    num_parameters: int
+    file_bytes: int
+    context_length: int  # tokens the KV cache was sized for
+    trained_context_length: int
+    vocab_size: int
+    num_threads: int
+    device: str  # "CPU"
+    kv_bytes: int
+    has_chat_template: bool
+
+
+@dataclass(frozen=True)
+class ModelLoading:
+    """Progress of a load: ``fraction`` from 0 to 1 over the whole load, ``message`` for a person."""
+
+    path: Path
+    phase: LoadPhase
+    fraction: float
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class ModelLoaded:
+    """The model is ready for requests."""
+
+    info: ModelInfo
+    load_ms: float
+
+
+@dataclass(frozen=True)
+class ModelLoadFailed:
+    """The load ended with an error; no model is loaded."""
+
+    path: Path
+    message: str
+
+
+@dataclass(frozen=True)
+class ModelEjected:
+    """The model's memory is free again."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class RequestStarted:
+    """The prompt is tokenized; ``num_reused_tokens`` of it are in the KV cache already."""
+
+    request_id: str
+    num_prompt_tokens: int
+    num_reused_tokens: int
+
+
+@dataclass(frozen=True)
+class PromptProgress:
+    """Tokens of the prompt that have been computed (reused ones included)."""
+
+    request_id: str
+    num_computed_tokens: int
+    num_prompt_tokens: int
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A streamed piece of text; ``num_completion_tokens`` counts all tokens generated so far."""
+
+    request_id: str
+    channel: Channel
+    text: str
+    num_completion_tokens: int
+
+
+@dataclass(frozen=True)
+class RequestStats:
+    """Honest numbers of a finished request; rates exclude the other phase."""
+
+    num_prompt_tokens: int
+    num_reused_tokens: int
+    num_completion_tokens: int
+    prompt_ms: float
+    first_token_ms: float  # from submission
+    generation_ms: float
+    tokens_per_second: float  # of generation
+    seed: int
+
+
+@dataclass(frozen=True)
+class RequestFinished:
+    """The end of a request that ran."""
+
+    request_id: str
+    reason: FinishReason
+    stats: RequestStats
+
+
+@dataclass(frozen=True)
+class RequestFailed:
+    """A request ended with an error; text streamed before stays valid. ``message`` is one sentence."""
+
+    request_id: str
+    message: str
+
+
+@dataclass(frozen=True)
+class TokensCounted:
+    """Answer to ``CountTokens``."""
+
+    request_id: str
+    num_tokens: int
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something the person should know that is no failure: a replaced template, a folded system prompt."""
+
+    message: str
+    request_id: str | None = None
+
+
+@dataclass(frozen=True)
+class EngineStopped:
+    """The last event of an engine thread."""
+
+
+Event = (
+    ModelLoading
+    | ModelLoaded
+    | ModelLoadFailed
+    | ModelEjected
+    | RequestStarted
+    | PromptProgress
+    | Delta
+    | RequestFinished
+    | RequestFailed
+    | TokensCounted
+    | Notice
+    | EngineStopped
+)
