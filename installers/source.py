@@ -65,7 +65,7 @@ def run_app(*, is_terminal: bool) -> int:
 
 
 def run_checks() -> int:
-    """Set up with the test tools and run lint, types, import contracts and tests; the status is that of the check."""
+    """Set up with the test tools and run lint, types, import contracts and tests; 0 when all pass."""
     checks = {
         "lint": ["-m", "ruff", "check", "."],
         "format": ["-m", "ruff", "format", "--check", "."],
@@ -103,11 +103,7 @@ def _models_folder() -> Path:
 def _has_display() -> bool:
     if not sys.platform.startswith("linux"):
         return True
-    return bool(
-        os.environ.get("DISPLAY")
-        or os.environ.get("WAYLAND_DISPLAY")
-        or os.environ.get("QT_QPA_PLATFORM") == "offscreen"
-    )
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
 
 
 def _call(command: list[str], environment: dict[str, str] | None = None) -> int:

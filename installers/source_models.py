@@ -28,7 +28,7 @@ def obtain_model(pin_path: Path, folder: Path, report: Report) -> Path:
     SetupError when the model cannot be fetched, written, or does not match its pin.
     """
     pin = json.loads(pin_path.read_text(encoding="utf-8"))
-    target = folder / pin["file_name"]
+    target: Path = folder / pin["file_name"]
     if target.is_file() and target.stat().st_size == pin["num_bytes"]:
         report.line(f"{pin['name']} is already there")
         return target

@@ -1,4 +1,4 @@
-"""The system libraries that Qt needs on Linux: find what is absent, name its Debian packages, install them as root."""
+"""The system libraries that Qt needs on Linux: find what is absent, name its Debian packages, install as root."""
 
 from __future__ import annotations
 
