@@ -1,0 +1,267 @@
+"""Kernels as machine code at an address: compiled by numba once, then loaded from a cache of object files.
+
+A kernel is a function of four int64 (op, step, thread, num_threads) that returns nothing and raises nothing. Its
+object file is loaded with llvmlite alone, so a start from a warm cache never waits for numba. The code at
+``Kernel.address`` has numba's native signature: ``int32 f(void **result, void **error, int64, int64, int64, int64)``;
+``executor.call_kernel`` and ``Kernel.__call__`` know it.
+
+The file's name holds a hash of everything the code depends on: the sources of the kernel's module and of those it
+imports from this package, the instruction set, the processor, and the versions of numba and llvmlite. A stale file is
+thus never found, whatever folder or install it came from. A folder that cannot be written costs only the next start.
+
+This module knows nothing of ops or plans.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import os
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import platformdirs
+
+KernelFunction = Callable[[int, int, int, int], None]
+Progress = Callable[[str, float], None]
+
+PROGRESS_TEXT = "preparing the engine, once"
+PACKAGE = "engine.kernels.cpu"
+_MAGIC = b"FIREKRN1"
+_STALE_S = 30 * 86400.0
+_PROTOTYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+)
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """Where a kernel's Python function is found, without importing it.
+
+    Attributes:
+        module: module of this package, e.g. ``norm``.
+        attribute: the function there, or with ``arguments`` a function that makes it from them.
+        arguments: plain hashable values whose ``str`` tells them apart.
+    """
+
+    module: str
+    attribute: str
+    arguments: tuple[object, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Unique in the process; part of the file's name in the cache."""
+        parts = [self.module, self.attribute, *(str(getattr(a, "name", a)) for a in self.arguments)]
+        return re.sub(r"[^\w.-]", "_", "-".join(parts))
+
+    def resolve(self) -> KernelFunction:
+        """Import the module and return the function."""
+        found = getattr(importlib.import_module(f"{PACKAGE}.{self.module}"), self.attribute)
+        function: KernelFunction = found(*self.arguments) if self.arguments else found
+        return function
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Loaded machine code, valid as long as the process.
+
+    Attributes:
+        name: of its source.
+        address: of the code, in numba's native signature.
+    """
+
+    name: str
+    address: int
+
+    def __call__(self, op: int, step: int, thread: int = 0, num_threads: int = 1) -> None:
+        """Run it on this thread without the GIL."""
+        result, error = ctypes.c_void_p(), ctypes.c_void_p()
+        _PROTOTYPE(self.address)(ctypes.addressof(result), ctypes.addressof(error), op, step, thread, num_threads)
+
+
+def compile_kernel(function: KernelFunction) -> Kernel:
+    """Kernel of a plain function defined in a module of this package; ``__name__`` must be unique in the module."""
+    source = KernelSource(function.__module__.removeprefix(f"{PACKAGE}."), function.__name__)
+    with _LOADER.lock:
+        return _LOADER.load(source, lambda: function)
+
+
+def load_kernels(sources: Sequence[KernelSource], on_progress: Progress | None = None) -> dict[KernelSource, Kernel]:
+    """Load kernels, compiling those that the cache lacks.
+
+    ``on_progress(text, fraction)`` is called, before each compilation and once at the end, only when something has to
+    be compiled. Safe to call from several threads; compilation is serial.
+    """
+    kernels: dict[KernelSource, Kernel] = {}
+    with _LOADER.lock:
+        missing = []
+        for source in dict.fromkeys(sources):
+            kernel = _LOADER.find(source)
+            if kernel is None:
+                missing.append(source)
+            else:
+                kernels[source] = kernel
+        for index, source in enumerate(missing):
+            if on_progress is not None:
+                on_progress(PROGRESS_TEXT, index / len(missing))
+            kernels[source] = _LOADER.load(source, source.resolve)
+    if missing and on_progress is not None:
+        on_progress(PROGRESS_TEXT, 1.0)
+    return kernels
+
+
+def cache_folder() -> Path:
+    """Folder of the object files: ``FIRESIDE_CACHE_DIR`` or the user's cache folder."""
+    configured = os.environ.get("FIRESIDE_CACHE_DIR")
+    base = Path(configured) if configured else Path(platformdirs.user_cache_dir("fireside", appauthor=False))
+    return base / "kernels"
+
+
+def source_hash(module: str) -> str:
+    """Hash of all that the code of a module's kernels depends on."""
+    digest = hashlib.sha256(_platform_text().encode())
+    for stem, text in sorted(_module_sources(module).items()):
+        digest.update(f"{stem}\0{len(text)}\0".encode() + text)
+    return digest.hexdigest()[:32]
+
+
+def _platform_text() -> str:
+    features = ",".join(k for k, v in sorted(llvm.get_host_cpu_features().items()) if v)
+    versions = f"numba {metadata.version('numba')} llvmlite {metadata.version('llvmlite')}"
+    isa = os.environ.get("FIRESIDE_ISA", "")
+    return "\n".join((versions, llvm.get_default_triple(), llvm.get_host_cpu_name(), features, isa))
+
+
+def _module_sources(module: str) -> dict[str, bytes]:
+    """Sources of a module and of those it imports from this package, by stem."""
+    sources: dict[str, bytes] = {}
+    pending = [module]
+    while pending:
+        stem = pending.pop()
+        if stem not in sources and (text := _read_source(stem)) is not None:
+            sources[stem] = text
+            pending += [name.decode() for names in _IMPORT.findall(text) for name in re.findall(rb"\w+", names)]
+    return sources
+
+
+_IMPORT = re.compile(rb"^from engine\.kernels\.cpu(?:\.(\w+) import|\s+import\s+([\w, ]+))", re.MULTILINE)
+
+
+@cache
+def _read_source(stem: str) -> bytes | None:
+    found = importlib.util.find_spec(f"{PACKAGE}.{stem}")
+    if found is None or found.loader is None:
+        return None
+    text = found.loader.get_source(found.name)  # type: ignore[attr-defined]
+    return text.encode() if text is not None else None
+
+
+class _Loader:
+    """Owner of the process's execution engine and of the kernels in it. Callers hold ``lock``."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._kernels: dict[str, Kernel] = {}
+        self._functions: dict[str, object] = {}
+        self._engine: Any = None
+
+    def find(self, source: KernelSource) -> Kernel | None:
+        """The kernel, if it is loaded or in the cache."""
+        kernel = self._kernels.get(source.name)
+        if kernel is None and (entry := _read_object(_object_path(source))) is not None:
+            kernel = self._add(source, *entry)
+        return kernel
+
+    def load(self, source: KernelSource, resolve: Callable[[], KernelFunction]) -> Kernel:
+        kernel = self.find(source)
+        if kernel is None:
+            symbol, code = _compile(resolve())
+            _write_object(_object_path(source), symbol, code)
+            kernel = self._add(source, symbol, code)
+        return kernel
+
+    def _add(self, source: KernelSource, symbol: str, code: bytes) -> Kernel:
+        if self._engine is None:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            llvm.load_library_permanently(None)
+            machine = llvm.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        kernel = Kernel(source.name, self._engine.get_function_address(symbol))
+        if kernel.address == 0:
+            raise RuntimeError(f"the code of kernel {source.name} did not load")
+        self._kernels[source.name] = kernel
+        return kernel
+
+
+_LOADER = _Loader()
+
+
+def _compile(function: KernelFunction) -> tuple[str, bytes]:
+    """Symbol and object file of a kernel."""
+    from numba import njit, types  # noqa: PLC0415  (only a cold start pays for it)
+
+    dispatcher = njit(
+        types.void(types.int64, types.int64, types.int64, types.int64),
+        nogil=True,
+        fastmath=True,
+        error_model="numpy",
+        boundscheck=False,
+        no_cfunc_wrapper=True,
+    )(function)
+    (result,) = dispatcher.overloads.values()
+    _name, _kind, (code, _bitcode) = result.library.serialize_using_object_code()
+    return str(result.fndesc.llvm_func_name), bytes(code)
+
+
+def _object_path(source: KernelSource) -> Path:
+    return cache_folder() / f"{source.name}-{source_hash(source.module)}.o"
+
+
+def _read_object(path: Path) -> tuple[str, bytes] | None:
+    """Symbol and code, or None when the file is absent or damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    magic, digest, payload = content[:8], content[8:40], content[40:]
+    if magic != _MAGIC or hashlib.sha256(payload).digest() != digest:
+        return None
+    symbol, _, code = payload.partition(b"\0")
+    return symbol.decode(), code
+
+
+def _write_object(path: Path, symbol: str, code: bytes) -> None:
+    """Keep an object file for the next start; a folder that cannot be written is no error."""
+    payload = symbol.encode() + b"\0" + code
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_stale(path)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+        temporary.replace(path)
+    except OSError:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove other versions of a kernel that nobody has written for a month (another build may use younger ones)."""
+    name = path.name.rpartition("-")[0]
+    for other in path.parent.glob(f"{name}-*.o"):
+        if other != path and time.time() - other.stat().st_mtime > _STALE_S:
+            other.unlink(missing_ok=True)
