@@ -1,0 +1,1 @@
+"""From logits to the next token: ``params``, ``processors``, ``sampler``; ``stop`` for stop strings."""

@@ -1,0 +1,187 @@
+"""The KV cache manager: gives sequences their blocks, and keeps what they computed for whoever needs it next.
+
+Owns the block pool and the radix tree. Positions ``[0, num_computed_tokens)`` of a sequence are in its blocks, and
+the full ones of them are in the tree as soon as they are computed, so that requests that run together share them.
+Every block is free, cached (the tree's alone) or active (a sequence's); ``check_integrity`` proves it.
+The bytes behind the blocks are the backend's; all it is asked for is to copy a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.cache.block_pool import BlockPool
+from engine.cache.radix_tree import Node, RadixTree
+from engine.model.plan import BLOCK_SIZE
+
+
+def num_blocks_for(num_tokens: int) -> int:
+    """Blocks that hold ``num_tokens`` positions."""
+    return -(-num_tokens // BLOCK_SIZE)
+
+
+class BlockTable:
+    """The blocks of one sequence: position p is in ``block_ids[p // 16]``.
+
+    Attributes:
+        num_reused_tokens: tokens that were in the cache when the table was made.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.num_reused_tokens = 0
+        self._ids = np.empty(64, dtype=np.int32)
+        self._size = 0
+        self._num_shared = 0  # blocks [0, num_shared) are in the tree, the last of them as ``_node``
+        self._node = node
+
+    @property
+    def block_ids(self) -> npt.NDArray[np.int32]:
+        """(num_blocks,) int32 view, valid until the table next grows."""
+        return self._ids[: self._size]
+
+    def _append(self, block_ids: Sequence[int]) -> None:
+        if self._size + len(block_ids) > self._ids.size:
+            self._ids = np.concatenate([self._ids, np.empty(self._ids.size + len(block_ids), dtype=np.int32)])
+        self._ids[self._size : self._size + len(block_ids)] = block_ids
+        self._size += len(block_ids)
+
+
+class KVCache:
+    """Block tables for sequences over ``num_blocks`` blocks.
+
+    ``copy_block(source, target)`` is the backend's.
+    """
+
+    def __init__(self, num_blocks: int, copy_block: Callable[[int, int], None]) -> None:
+        self._pool = BlockPool(num_blocks)
+        self._tree = RadixTree(self._pool)
+        self._copy_block = copy_block
+        self._tables: set[BlockTable] = set()
+
+    @property
+    def num_blocks(self) -> int:
+        return self._pool.num_blocks
+
+    @property
+    def num_free_blocks(self) -> int:
+        return self._pool.num_free
+
+    @property
+    def num_cached_blocks(self) -> int:
+        """Blocks that only the tree holds; they make room when blocks are needed."""
+        return self._pool.num_blocks - self._pool.num_free - self.num_active_blocks
+
+    @property
+    def num_active_blocks(self) -> int:
+        """Blocks that sequences hold."""
+        if not self._tables:
+            return 0
+        return int(np.unique(np.concatenate([table.block_ids for table in self._tables])).size)
+
+    def num_matching_tokens(self, token_ids: Sequence[int]) -> int:
+        """Tokens of ``token_ids`` that ``acquire`` would find in the cache now."""
+        return self._tree.match(token_ids, len(token_ids) - 1).num_tokens
+
+    def acquire(self, token_ids: Sequence[int]) -> BlockTable:
+        """Make a table that holds the longest cached prefix of ``token_ids``.
+
+        At least one token is always left to compute, because its logits are wanted. A divergence in mid-block
+        copies the shared slots to a block of the sequence's own; without room for it they are computed again.
+        """
+        match = self._tree.match(token_ids, len(token_ids) - 1)
+        table = BlockTable(self._tree.root)
+        self._tables.add(table)
+        if match.nodes:
+            block_ids = [node.block_id for node in match.nodes]
+            self._pool.retain(block_ids)
+            table._append(block_ids)
+            table._num_shared = len(block_ids)
+            table._node = match.nodes[-1]
+        table.num_reused_tokens = len(match.nodes) * BLOCK_SIZE
+        if match.source is not None:
+            source = match.source.block_id
+            self._pool.retain([source])  # making room must not evict it
+            if self._grow(table, 1):
+                self._copy_block(source, int(table.block_ids[-1]))
+                table.num_reused_tokens += match.num_tail_tokens
+            self._pool.release([source])
+        return table
+
+    def reserve(self, table: BlockTable, num_tokens: int) -> bool:
+        """Give ``table`` blocks for ``num_tokens`` positions, evicting cached ones; False when there is no room."""
+        missing = num_blocks_for(num_tokens) - len(table.block_ids)
+        return missing <= 0 or self._grow(table, missing)
+
+    def can_hold(self, num_tokens: int) -> bool:
+        """Whether a new sequence of ``num_tokens`` would find room beside the active blocks."""
+        return num_blocks_for(num_tokens) <= self._pool.num_blocks - self.num_active_blocks
+
+    def commit(self, table: BlockTable, token_ids: Sequence[int], num_computed_tokens: int) -> None:
+        """Put the blocks that are full now into the tree.
+
+        Where another sequence has computed the same block meanwhile, the table takes that one and frees its own.
+        """
+        for index in range(table._num_shared, num_computed_tokens // BLOCK_SIZE):
+            start = index * BLOCK_SIZE
+            own = int(table.block_ids[index])
+            node = self._tree.insert(table._node, token_ids[start : start + BLOCK_SIZE], own)
+            if node.block_id != own:
+                self._pool.retain([node.block_id])
+                self._pool.release([own])
+                table._ids[index] = node.block_id
+            table._num_shared = index + 1
+            table._node = node
+
+    def release(self, table: BlockTable, token_ids: Sequence[int], num_computed_tokens: int) -> None:
+        """End ``table`` and keep its first ``num_computed_tokens`` positions in the tree."""
+        self.commit(table, token_ids, num_computed_tokens)
+        start = table._num_shared * BLOCK_SIZE
+        if num_computed_tokens > start:
+            tail = int(table.block_ids[table._num_shared])
+            self._tree.insert(table._node, token_ids[start:num_computed_tokens], tail)
+        self._end(table)
+
+    def discard(self, table: BlockTable) -> None:
+        """End ``table`` and forget the part of its path that it alone uses: its numbers are not to be trusted."""
+        self._tree.forget(table._node)
+        self._end(table)
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError unless free + cached + active blocks are all blocks and every owner is counted."""
+        owners = np.zeros(self._pool.num_blocks, dtype=np.int32)
+        in_tree = []
+        for node in self._tree.nodes():
+            owners[node.block_id] += 1
+            in_tree.append(node.block_id)
+            assert node.parent is not None
+            assert node.parent.children[node.token_ids] is node
+            assert node.last_used <= node.parent.last_used or node.parent is self._tree.root
+            assert len(node.token_ids) == BLOCK_SIZE or (node.token_ids and not node.children)
+        assert len(in_tree) == len(set(in_tree)) == self._tree.num_nodes, "a block is in the tree twice"
+        for table in self._tables:
+            np.add.at(owners, table.block_ids, 1)
+            node = table._node
+            for index in reversed(range(table._num_shared)):
+                assert node.block_id == table.block_ids[index], "a table's shared blocks are a path of the tree"
+                assert node.parent is not None
+                node = node.parent
+        self._pool.check_integrity(owners)
+        total = self.num_free_blocks + self.num_cached_blocks + self.num_active_blocks
+        assert total == self.num_blocks, f"{total} of {self.num_blocks} blocks are accounted for"
+        assert self.num_cached_blocks == len(set(in_tree) - {int(i) for t in self._tables for i in t.block_ids})
+
+    def _grow(self, table: BlockTable, count: int) -> bool:
+        shortage = count - self._pool.num_free
+        if shortage > 0 and self._tree.evict(shortage) < shortage:
+            return False
+        after = int(table.block_ids[-1]) if len(table.block_ids) else None
+        table._append(self._pool.allocate(count, after))
+        return True
+
+    def _end(self, table: BlockTable) -> None:
+        self._tables.remove(table)
+        self._pool.release(table.block_ids.tolist())
+        table._size = 0

@@ -1,0 +1,79 @@
+"""A sequence: a request's tokens and state inside the engine. It knows token ids only, no text and no template."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.cache.kv_cache import BlockTable
+from engine.protocol import FinishReason
+from engine.sampling.sampler import Sampler
+
+
+class SequenceState(Enum):
+    """Where a sequence is on its way through the scheduler."""
+
+    WAITING = "waiting"  # holds no blocks
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+class Sequence:
+    """Tokens of a request and how many of them are computed.
+
+    The scheduler closes the gap between ``num_tokens`` and ``num_computed_tokens``; reading the prompt and
+    generating are the same thing to it.
+
+    Attributes:
+        request_id: of the request it serves.
+        token_ids: prompt and completion.
+        num_prompt_tokens: how many of them are the prompt.
+        num_computed_tokens: how many have their keys and values in the KV cache.
+        num_reused_tokens: tokens of the prompt that were in the KV cache when the sequence first ran.
+        max_tokens: completion tokens at most.
+        end_token_ids: tokens that end the completion.
+        sampler: chooses its tokens.
+        state: waiting, running or finished.
+        finish_reason: set once it is finished without an error.
+        table: its blocks while it runs.
+    """
+
+    def __init__(
+        self,
+        request_id: str,
+        prompt_token_ids: list[int],
+        sampler: Sampler,
+        max_tokens: int,
+        end_token_ids: frozenset[int],
+    ) -> None:
+        self.request_id = request_id
+        self.token_ids = list(prompt_token_ids)
+        self.num_prompt_tokens = len(prompt_token_ids)
+        self.num_computed_tokens = 0
+        self.num_reused_tokens: int | None = None
+        self.max_tokens = max_tokens
+        self.end_token_ids = end_token_ids
+        self.sampler = sampler
+        self.state = SequenceState.WAITING
+        self.finish_reason: FinishReason | None = None
+        self.table: BlockTable | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_completion_tokens(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def num_missing_tokens(self) -> int:
+        """Tokens that are still to be computed before the next one can be sampled."""
+        return len(self.token_ids) - self.num_computed_tokens
+
+    def tokens_to_compute(self, count: int) -> npt.NDArray[np.int32]:
+        """(count,) int32: the next tokens that are not computed yet."""
+        start = self.num_computed_tokens
+        return np.asarray(self.token_ids[start : start + count], dtype=np.int32)
