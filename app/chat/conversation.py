@@ -1,0 +1,173 @@
+"""A conversation as a tree of messages, of which one branch is shown.
+
+Editing and regenerating add siblings; nothing is ever taken out. Knows neither Qt nor SQLite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
+from engine.protocol import Message, Role
+
+MAX_TITLE_CHARACTERS = 60
+UNTITLED = "New chat"
+
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\s]+")
+
+
+@dataclass(frozen=True)
+class MessageView:
+    """A message together with its place among the alternatives to it (index from 0)."""
+
+    record: MessageRecord
+    sibling_index: int
+    num_siblings: int
+
+
+class Conversation:
+    """The messages of one conversation and the branch that is shown.
+
+    Attributes:
+        record: the conversation's own fields; ``record.active_leaf_id`` ends the branch.
+    """
+
+    def __init__(self, record: ConversationRecord, messages: Iterable[MessageRecord] = ()) -> None:
+        self.record = record
+        self._messages: dict[str, MessageRecord] = {}
+        self._children: dict[str | None, list[str]] = {None: []}
+        for message in messages:
+            self._messages[message.id] = message
+        for message in self._messages.values():
+            self._children.setdefault(self._parent(message), []).append(message.id)
+        self._adopt_unreachable()
+        if record.active_leaf_id not in self._messages and self._messages:
+            self.record = replace(record, active_leaf_id=next(reversed(self._messages)))
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def message(self, message_id: str) -> MessageRecord:
+        """The message with this id; raises KeyError for a foreign one."""
+        return self._messages[message_id]
+
+    def add(self, message: MessageRecord) -> None:
+        """Append ``message`` under its parent and show the branch that ends with it."""
+        if message.parent_id is not None and message.parent_id not in self._messages:
+            raise KeyError(message.parent_id)
+        self._messages[message.id] = message
+        self._children.setdefault(message.parent_id, []).append(message.id)
+        self.record = replace(self.record, active_leaf_id=message.id)
+
+    def update(self, message: MessageRecord) -> None:
+        """Replace the stored fields of a message that is in the tree already."""
+        if message.id not in self._messages:
+            raise KeyError(message.id)
+        self._messages[message.id] = message
+
+    def view(self, message_id: str) -> MessageView:
+        """The message with its place among its siblings."""
+        siblings = self._children[self._parent(self._messages[message_id])]
+        return MessageView(self._messages[message_id], siblings.index(message_id), len(siblings))
+
+    def branch(self) -> list[MessageView]:
+        """The messages that are shown, first to last."""
+        path = self.path_to(self.record.active_leaf_id) if self.record.active_leaf_id else []
+        return [self.view(message.id) for message in path]
+
+    def path_to(self, message_id: str) -> list[MessageRecord]:
+        """The messages from the first one to ``message_id``, both included."""
+        path: list[MessageRecord] = []
+        current: str | None = message_id
+        while current is not None:
+            path.append(self._messages[current])
+            current = self._parent(self._messages[current])
+        path.reverse()
+        return path
+
+    def select_sibling(self, message_id: str, step: Literal[-1, 1]) -> bool:
+        """Show the previous or next alternative to a message and what was written last below it."""
+        siblings = self._children[self._parent(self._messages[message_id])]
+        index = siblings.index(message_id) + step
+        if not 0 <= index < len(siblings):
+            return False
+        leaf = siblings[index]
+        while children := self._children.get(leaf):
+            leaf = children[-1]
+        self.record = replace(self.record, active_leaf_id=leaf)
+        return True
+
+    def prompt_for(self, message_id: str, system_prompt: str = "") -> tuple[Message, ...]:
+        """The messages the engine answers to when ``message_id`` ends the prompt; empty answers are left out."""
+        messages = [Message(Role.SYSTEM, system_prompt)] if system_prompt.strip() else []
+        for record in self.path_to(message_id):
+            if record.content.strip() or record.role is not Role.ASSISTANT:
+                messages.append(Message(record.role, record.content, record.reasoning))
+        return tuple(messages)
+
+    def new_message(
+        self,
+        parent_id: str | None,
+        role: Role,
+        content: str,
+        *,
+        created_at: float,
+        status: MessageStatus = MessageStatus.COMPLETE,
+        model_name: str = "",
+    ) -> MessageRecord:
+        """Make a message, add it and return it."""
+        message = MessageRecord(
+            new_id(),
+            self.record.id,
+            parent_id,
+            role,
+            content,
+            created_at=created_at,
+            status=status,
+            model_name=model_name,
+        )
+        self.add(message)
+        return message
+
+    def _parent(self, message: MessageRecord) -> str | None:
+        return message.parent_id if message.parent_id in self._messages else None
+
+    def _adopt_unreachable(self) -> None:
+        """Hang messages whose parents form a ring (a damaged store) at the root, so that all stay reachable."""
+        reached: set[str] = set()
+        stack = list(self._children[None])
+        while True:
+            while stack:
+                current = stack.pop()
+                reached.add(current)
+                stack.extend(child for child in self._children.get(current, ()) if child not in reached)
+            lost = next((id_ for id_ in self._messages if id_ not in reached), None)
+            if lost is None:
+                return
+            message = self._messages[lost]
+            self._children[message.parent_id].remove(lost)
+            self._messages[lost] = replace(message, parent_id=None)
+            self._children[None].append(lost)
+            stack.append(lost)
+
+
+def clean_text(text: str) -> str:
+    """``text`` with lone surrogates, which no file can hold, replaced; every other character is kept."""
+    return _LONE_SURROGATES.sub("\ufffd", text)
+
+
+def title_from(text: str) -> str:
+    """One line for the list: the text's beginning without control characters, cut between words."""
+    head = _CONTROLS.sub(" ", text[: 20 * MAX_TITLE_CHARACTERS]).strip()
+    if len(head) <= MAX_TITLE_CHARACTERS:
+        return head or UNTITLED
+    cut = head[: MAX_TITLE_CHARACTERS - 1]
+    at_word = cut.rfind(" ")
+    return (cut[:at_word] if at_word > MAX_TITLE_CHARACTERS // 2 else cut).rstrip() + "…"

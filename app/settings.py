@@ -1,0 +1,228 @@
+"""The settings: one declared table, their values, and the file that keeps them.
+
+The preferences dialog is made from the table. An unknown key raises; a bad value in the file falls back to its default;
+a file that cannot be written leaves the values in force until the app ends and says so once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+_log = logging.getLogger(__name__)
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table.
+
+    Attributes:
+        title: what the dialog calls it; empty for values the app keeps for itself.
+        help: one sentence.
+        choices: the allowed values; empty when any is.
+        minimum: smallest allowed number.
+        maximum: largest allowed number.
+    """
+
+    key: str
+    default: Value
+    title: str = ""
+    help: str = ""
+    group: str = ""
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @property
+    def type(self) -> type[Value]:
+        """The type of its values: str, int, float or bool."""
+        return type(self.default)
+
+    def accept(self, value: object) -> Value:
+        """``value`` in the setting's type; raises ValueError when it is not allowed."""
+        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not self.type:
+            raise ValueError(f"{self.key} must be {self.type.__name__}, not {type(value).__name__}")
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{self.key} must be one of {', '.join(self.choices)}")
+        if isinstance(value, int | float):
+            if not (self.minimum is None or value >= self.minimum):
+                raise ValueError(f"{self.key} must be at least {self.minimum:g}")
+            if not (self.maximum is None or value <= self.maximum):
+                raise ValueError(f"{self.key} must be at most {self.maximum:g}")
+            if value != value:
+                raise ValueError(f"{self.key} must be a number")
+        assert isinstance(value, str | int | float | bool)
+        return value
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "theme",
+        "system",
+        "Theme",
+        "Light, dark, or as the system says.",
+        "Appearance",
+        choices=("system", "light", "dark"),
+    ),
+    Setting("zoom", 1.0, "Text size", "Scales all text.", "Appearance", minimum=0.5, maximum=3.0),
+    Setting("system_prompt", "", "System prompt", "Told to the model before each chat; may be empty.", "Answers"),
+    Setting(
+        "temperature",
+        0.7,
+        "Temperature",
+        "How freely the next word is chosen; 0 always takes the likeliest.",
+        "Answers",
+        minimum=0.0,
+        maximum=5.0,
+    ),
+    Setting(
+        "top_k", 40, "Top-k", "Only this many likeliest tokens are considered; 0 is off.", "Answers", minimum=0
+    ),
+    Setting(
+        "top_p",
+        0.95,
+        "Top-p",
+        "Only the likeliest tokens that make up this share are considered; 1 is off.",
+        "Answers",
+        minimum=0.0,
+        maximum=1.0,
+    ),
+    Setting(
+        "min_p",
+        0.05,
+        "Min-p",
+        "Drops tokens less likely than this share of the likeliest; 0 is off.",
+        "Answers",
+        minimum=0.0,
+        maximum=1.0,
+    ),
+    Setting(
+        "repeat_penalty",
+        1.0,
+        "Repeat penalty",
+        "Above 1 makes repeating less likely.",
+        "Answers",
+        minimum=0.1,
+        maximum=5.0,
+    ),
+    Setting(
+        "max_tokens", 0, "Longest answer", "In tokens; 0 is as long as the context allows.", "Answers", minimum=0
+    ),
+    Setting(
+        "context_length",
+        0,
+        "Context length",
+        "Tokens a chat may hold; 0 chooses for this machine. Applies when a model is loaded.",
+        "Model",
+        minimum=0,
+        maximum=2**24,
+    ),
+    Setting(
+        "num_threads",
+        0,
+        "Threads",
+        "0 uses the physical cores. Applies when a model is loaded.",
+        "Model",
+        minimum=0,
+        maximum=1024,
+    ),
+    Setting("last_model", ""),
+    Setting("last_conversation", ""),
+    Setting("window_geometry", ""),  # base64
+    Setting("is_sidebar_visible", True),
+)
+
+_TABLE = {setting.key: setting for setting in SETTINGS}
+
+
+class Settings(QObject):
+    """The values in force.
+
+    Signals:
+        changed(key): a value is another one now.
+        notice(text): the file could not be read or written; once each.
+    """
+
+    changed = Signal(str)
+    notice = Signal(str)
+
+    def __init__(self, path: Path | None = None, parent: QObject | None = None) -> None:
+        """Read the values from ``path``; without one they live in memory."""
+        super().__init__(parent)
+        self._path = path
+        self._values: dict[str, Value] = {}
+        self._foreign: dict[str, Any] = {}  # keys of another version, kept as they are
+        self._has_warned = False
+        self.trouble = ""  # what went wrong before anyone could listen to ``notice``
+        self._read()
+
+    def value(self, key: str) -> Any:
+        """The value of ``key``; raises KeyError for a key that is not in the table."""
+        return self._values.get(key, _TABLE[key].default)
+
+    def set(self, key: str, value: Value) -> None:
+        """Change a value and keep it; raises KeyError or ValueError for what the table does not allow."""
+        value = _TABLE[key].accept(value)
+        if value == self.value(key):
+            return
+        self._values[key] = value
+        self._write()
+        self.changed.emit(key)
+
+    def _read(self) -> None:
+        if self._path is None:
+            return
+        try:
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+            if not isinstance(stored, dict):
+                raise ValueError("not a table")
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, RecursionError) as error:
+            _log.warning("settings not read: %s", error)
+            self.trouble = f"The settings in {self._path} could not be read, so the defaults are in force."
+            self._set_aside()
+            return
+        for key, value in stored.items():
+            if key not in _TABLE:
+                self._foreign[key] = value
+                continue
+            try:
+                self._values[key] = _TABLE[key].accept(value)
+            except ValueError as error:
+                _log.warning("setting ignored: %s", error)
+
+    def _set_aside(self) -> None:
+        """Keep a damaged file under another name, so that the next change does not overwrite it."""
+        assert self._path is not None
+        try:
+            os.replace(self._path, self._path.with_suffix(".damaged.json"))
+        except OSError as error:
+            _log.warning("damaged settings stay where they are: %s", error)
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        scratch = self._path.with_suffix(".tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({**self._foreign, **self._values}, indent=2, ensure_ascii=False, sort_keys=True)
+            scratch.write_text(text, encoding="utf-8")
+            os.replace(scratch, self._path)
+        except OSError as error:
+            _log.warning("settings not written: %s", error)
+            if not self._has_warned:
+                self._has_warned = True
+                self.notice.emit(
+                    f"Settings cannot be saved in {self._path.parent}; changes hold until you close Fireside."
+                )

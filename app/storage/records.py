@@ -1,0 +1,78 @@
+"""What the store keeps, as plain data: conversations and their messages.
+
+Knows nothing of SQLite, Qt or the tree that messages form; the rest of the app shares these types.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from engine.protocol import Role
+
+
+class MessageStatus(str, Enum):
+    """How far a message came."""
+
+    COMPLETE = "complete"
+    STREAMING = "streaming"  # being written now; found at a start it means INTERRUPTED
+    STOPPED = "stopped"  # the person stopped it
+    INTERRUPTED = "interrupted"  # the program ended before the answer did
+    FAILED = "failed"  # ``error`` says why
+
+
+@dataclass(frozen=True)
+class ConversationRecord:
+    """One conversation without its messages.
+
+    Attributes:
+        id: never changes.
+        title: one line, from the first message until the person renames it.
+        created_at: seconds since the epoch.
+        updated_at: seconds since the epoch, of the last message.
+        is_pinned: kept at the top of the list.
+        model_path: the model that answered last.
+        draft: what stands in the composer, not sent yet.
+        active_leaf_id: the last message of the branch that is shown; None while nothing was sent.
+    """
+
+    id: str
+    title: str
+    created_at: float
+    updated_at: float
+    is_pinned: bool = False
+    model_path: str | None = None
+    draft: str = ""
+    active_leaf_id: str | None = None
+
+
+@dataclass(frozen=True)
+class MessageRecord:
+    """One message; ``parent_id`` makes the messages of a conversation a tree.
+
+    Attributes:
+        parent_id: the message it answers or follows; None for a first message.
+        created_at: seconds since the epoch.
+        error: one sentence, with the status FAILED.
+        stats: the fields of ``engine.protocol.RequestStats`` and ``finish_reason``; None without figures.
+        model_name: of the model that wrote it; empty for the person's messages.
+    """
+
+    id: str
+    conversation_id: str
+    parent_id: str | None
+    role: Role
+    content: str
+    reasoning: str = ""
+    created_at: float = 0.0
+    status: MessageStatus = MessageStatus.COMPLETE
+    error: str = ""
+    stats: dict[str, Any] | None = None
+    model_name: str = ""
+
+
+def new_id() -> str:
+    """A fresh id for a conversation, message or request."""
+    return uuid.uuid4().hex
