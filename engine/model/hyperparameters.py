@@ -1,0 +1,339 @@
+"""The numbers of a model, read from the header alone and checked before any weight is touched.
+
+Every number has a cap and is held against the tensors that are there, so that a hostile or damaged header cannot
+make later stages allocate or loop by it. An architecture or layout this version does not know is said to be
+unsupported, never damaged.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from engine.errors import CorruptFileError, MetadataError, UnsupportedModelError
+from engine.gguf import GGUFFile
+from engine.gguf.values import ArraySummary
+from engine.model.architectures import ARCHITECTURES, Architecture, RopeLayers
+from engine.model.rope import RopeParameters, RopeScaling, RopeScalingKind
+
+MAX_LAYERS = 1024
+MAX_HEADS = 4096
+MAX_WIDTH = 1 << 20
+MAX_CONTEXT_LENGTH = 1 << 30
+MAX_VOCAB_SIZE = 1 << 24
+
+_LAYER_NAME = re.compile(r"blk\.(\d{1,9})\.")
+
+
+@dataclass(frozen=True)
+class LayerHyperparameters:
+    """Shape of one layer.
+
+    Attributes:
+        num_heads, num_kv_heads: query heads, and the heads of keys and values they share.
+        key_dim, value_dim: width of one head.
+        feed_forward_dim: width inside the feed-forward.
+        window: tokens a token sees, itself included; None is all.
+        rope: rotation of queries and keys; None is none.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    key_dim: int
+    value_dim: int
+    feed_forward_dim: int
+    window: int | None
+    rope: RopeParameters | None
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The numbers of a model.
+
+    Attributes:
+        architecture: the row that applies.
+        context_length: tokens the model was trained for.
+        vocab_size: rows of the token embedding.
+        embedding_dim: width of the residual stream.
+        norm_eps: epsilon of the RMS norms.
+        layers: one entry a layer, in order.
+        embedding_scale: factor on the embedding.
+        residual_scale: factor on what attention and feed-forward add.
+        logit_scale: factor on the logits.
+        attention_scale: factor on q.k; None is 1 / sqrt(key_dim) of the layer.
+        attention_soft_cap, logit_soft_cap: caps c of ``c * tanh(x / c)``; None is none.
+    """
+
+    architecture: str
+    context_length: int
+    vocab_size: int
+    embedding_dim: int
+    norm_eps: float
+    layers: tuple[LayerHyperparameters, ...]
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0
+    logit_scale: float = 1.0
+    attention_scale: float | None = None
+    attention_soft_cap: float | None = None
+    logit_soft_cap: float | None = None
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of the model."""
+        return len(self.layers)
+
+    @property
+    def row(self) -> Architecture:
+        """The row of data of this architecture."""
+        return ARCHITECTURES[self.architecture]
+
+
+def read_hyperparameters(file: GGUFFile) -> Hyperparameters:
+    """Read and check the header of ``file``.
+
+    Raises UnsupportedModelError for an architecture or layout that has no row, MetadataError for a key that is
+    absent or out of its range, CorruptFileError where header and tensors contradict each other.
+    """
+    row = ARCHITECTURES.get(file.architecture)
+    if row is None:
+        raise UnsupportedModelError(
+            file.path,
+            f"the architecture {_shown(file.architecture)} is not supported by this version; "
+            "the file itself is fine, so choose another model or a newer version.",
+        )
+    keys = _Keys(file, row.name)
+    if keys.integer("expert_count", default=0, maximum=MAX_WIDTH):
+        raise UnsupportedModelError(
+            file.path,
+            f"a mixture of experts in the architecture {row.name!r} is not supported by this version; "
+            "the file itself is fine, so choose another model or a newer version.",
+        )
+    num_layers = keys.integer("block_count", maximum=MAX_LAYERS)
+    _check_layers(file, num_layers)
+    embedding_dim = keys.integer("embedding_length", maximum=MAX_WIDTH)
+    layers = _read_layers(keys, row, num_layers, embedding_dim)
+    return Hyperparameters(
+        architecture=row.name,
+        context_length=keys.integer("context_length", maximum=MAX_CONTEXT_LENGTH),
+        vocab_size=_read_vocab_size(file, keys),
+        embedding_dim=embedding_dim,
+        norm_eps=keys.number("attention.layer_norm_rms_epsilon", minimum=0.0, maximum=1.0),
+        layers=layers,
+        embedding_scale=_read_embedding_scale(keys, row, embedding_dim),
+        attention_scale=_read_attention_scale(keys, row, layers, embedding_dim),
+        attention_soft_cap=(
+            keys.positive("attn_logit_softcapping", default=row.attention_soft_cap)
+            if row.attention_soft_cap is not None
+            else None
+        ),
+        logit_soft_cap=keys.optional_positive("final_logit_softcapping") if row.has_logit_soft_cap else None,
+    )
+
+
+class _Keys:
+    """Access to the keys of one architecture, each with a range."""
+
+    def __init__(self, file: GGUFFile, prefix: str) -> None:
+        self.metadata = file.metadata
+        self.path = file.path
+        self.prefix = prefix
+
+    def __contains__(self, key: str) -> bool:
+        return f"{self.prefix}.{key}" in self.metadata
+
+    def is_array(self, key: str) -> bool:
+        return self.metadata.is_array(f"{self.prefix}.{key}")
+
+    def error(self, key: str, message: str) -> MetadataError:
+        return MetadataError(self.path, f"{self.prefix}.{key}", message)
+
+    def integer(self, key: str, *, maximum: int, default: int | None = None, minimum: int = 1) -> int:
+        name = f"{self.prefix}.{key}"
+        if default is not None and name not in self.metadata:
+            return default
+        return self.metadata.integer(name, minimum=minimum, maximum=maximum)
+
+    def per_layer(
+        self, key: str, num_layers: int, *, maximum: int, default: tuple[int, ...] | None = None
+    ) -> tuple[int, ...]:
+        """A number for all layers, or an array with one a layer."""
+        name = f"{self.prefix}.{key}"
+        if default is not None and name not in self.metadata:
+            return default
+        values = self.metadata.integers(name, length=num_layers, minimum=1, maximum=maximum)
+        return tuple(values.tolist())
+
+    def number(
+        self, key: str, *, minimum: float, maximum: float, default: float | None = None, is_open: bool = False
+    ) -> float:
+        """A finite number within ``minimum`` and ``maximum``; ``is_open`` leaves out the minimum itself."""
+        name = f"{self.prefix}.{key}"
+        if default is not None and name not in self.metadata:
+            return default
+        value = self.metadata.number(name, minimum=minimum, maximum=maximum)
+        if is_open and value == minimum:
+            raise self.error(key, f"must be above {minimum:g}.")
+        return value
+
+    def positive(self, key: str, default: float | None = None, maximum: float = 1e12) -> float:
+        return self.number(key, minimum=0.0, maximum=maximum, default=default, is_open=True)
+
+    def optional_positive(self, key: str) -> float | None:
+        """None where the key is absent or 0, which both mean off."""
+        value = self.number(key, minimum=0.0, maximum=1e12, default=0.0)
+        return value or None
+
+
+def _read_layers(
+    keys: _Keys, row: Architecture, num_layers: int, embedding_dim: int
+) -> tuple[LayerHyperparameters, ...]:
+    heads = keys.per_layer("attention.head_count", num_layers, maximum=MAX_HEADS)
+    kv_heads = keys.per_layer("attention.head_count_kv", num_layers, maximum=MAX_HEADS, default=heads)
+    feed_forward = keys.per_layer("feed_forward_length", num_layers, maximum=MAX_WIDTH)
+    if "attention.key_length" not in keys and embedding_dim % heads[0]:
+        raise keys.error("attention.head_count", f"{heads[0]} heads do not divide a width of {embedding_dim}.")
+    key_dim = keys.integer("attention.key_length", default=embedding_dim // heads[0], maximum=MAX_WIDTH)
+    value_dim = keys.integer("attention.value_length", default=key_dim, maximum=MAX_WIDTH)
+    for count, kv_count in zip(heads, kv_heads, strict=True):
+        if count % kv_count:
+            raise keys.error("attention.head_count_kv", f"{kv_count} KV heads cannot serve {count} heads.")
+        if count * key_dim > MAX_WIDTH or count * value_dim > MAX_WIDTH:
+            raise keys.error("attention.head_count", f"{count} heads of {max(key_dim, value_dim)} are too many.")
+    windows = _read_windows(keys, row, num_layers)
+    full, sliding = _read_rope(keys, row, key_dim)
+    return tuple(
+        LayerHyperparameters(
+            num_heads=heads[layer],
+            num_kv_heads=kv_heads[layer],
+            key_dim=key_dim,
+            value_dim=value_dim,
+            feed_forward_dim=feed_forward[layer],
+            window=windows[layer],
+            rope=(full if windows[layer] is None else sliding) if _has_rope(row, layer) else None,
+        )
+        for layer in range(num_layers)
+    )
+
+
+def _has_rope(row: Architecture, layer: int) -> bool:
+    return row.rope_layers is RopeLayers.ALL or (layer + 1) % 4 != 0
+
+
+def _read_windows(keys: _Keys, row: Architecture, num_layers: int) -> tuple[int | None, ...]:
+    """Window of each layer: the file's pattern (a flag a layer, or a period), else the row's period."""
+    if row.window is None:
+        return (None,) * num_layers
+    window = keys.integer("attention.sliding_window", default=0, minimum=0, maximum=MAX_CONTEXT_LENGTH)
+    if not window:
+        return (None,) * num_layers
+    pattern = "attention.sliding_window_pattern"
+    if keys.is_array(pattern):
+        flags = keys.metadata.booleans(f"{keys.prefix}.{pattern}", length=num_layers).tolist()
+    else:
+        period = keys.integer(pattern, default=row.window.period, maximum=MAX_LAYERS)
+        flags = [layer % period < period - 1 for layer in range(num_layers)]
+    return tuple(window if flag else None for flag in flags)
+
+
+def _read_rope(keys: _Keys, row: Architecture, key_dim: int) -> tuple[RopeParameters, RopeParameters]:
+    """Rotation of full layers and of sliding layers."""
+    rotated_dims = keys.integer("rope.dimension_count", default=key_dim, maximum=MAX_WIDTH)
+    if rotated_dims > key_dim or rotated_dims % 2:
+        raise keys.error("rope.dimension_count", f"{rotated_dims} of {key_dim} values of a head cannot turn.")
+    base = keys.number("rope.freq_base", minimum=1.0, maximum=1e12, default=10000.0, is_open=True)
+    full = RopeParameters(rotated_dims, base, _read_rope_scaling(keys))
+    if row.window is None:
+        return full, full
+    window_base = keys.number(
+        "rope.freq_base_swa", minimum=1.0, maximum=1e12, default=row.window.rope_base or base, is_open=True
+    )
+    scaling = full.scaling if row.window.is_rope_scaled else RopeScaling()
+    return full, RopeParameters(rotated_dims, window_base, scaling)
+
+
+def _read_rope_scaling(keys: _Keys) -> RopeScaling:
+    name = keys.metadata.string(f"{keys.prefix}.rope.scaling.type", default="linear")
+    try:
+        kind = RopeScalingKind(name)
+    except ValueError:
+        raise UnsupportedModelError(
+            keys.path, f"the rope scaling {_shown(name)} is not supported by this version; choose another model."
+        ) from None
+    # Old files name the linear factor ``rope.scale_linear``; a factor of 0 means 1.
+    old_factor = keys.number("rope.scale_linear", minimum=0.0, maximum=1e6, default=0.0)
+    factor = keys.number("rope.scaling.factor", minimum=0.0, maximum=1e6, default=old_factor) or 1.0
+    if kind is RopeScalingKind.LINEAR and factor == 1.0:
+        kind = RopeScalingKind.NONE
+    context = keys.integer("context_length", maximum=MAX_CONTEXT_LENGTH)
+    beta_slow = keys.positive("rope.scaling.yarn_beta_slow", default=1.0)
+    if kind is RopeScalingKind.YARN and factor < 1.0:
+        raise keys.error("rope.scaling.factor", f"{factor} is out of range.")
+    return RopeScaling(
+        kind=kind,
+        factor=factor,
+        original_context_length=keys.integer(
+            "rope.scaling.original_context_length", default=context, maximum=MAX_CONTEXT_LENGTH
+        ),
+        beta_fast=keys.positive("rope.scaling.yarn_beta_fast", default=32.0),
+        beta_slow=beta_slow,
+        attention_factor=keys.positive("rope.scaling.attn_factor", default=1.0, maximum=1e3),
+        log_multiplier=keys.number("rope.scaling.yarn_log_multiplier", minimum=0.0, maximum=1e3, default=0.0),
+    )
+
+
+def _read_embedding_scale(keys: _Keys, row: Architecture, embedding_dim: int) -> float:
+    return math.sqrt(embedding_dim) if row.scales_embedding else 1.0
+
+
+def _read_attention_scale(
+    keys: _Keys, row: Architecture, layers: tuple[LayerHyperparameters, ...], embedding_dim: int
+) -> float | None:
+    if row.width_scaled_at == len(layers):
+        return 1.0 / math.sqrt(embedding_dim / layers[0].num_heads)
+    return keys.optional_positive("attention.scale")
+
+
+def _read_vocab_size(file: GGUFFile, keys: _Keys) -> int:
+    """Rows of the token embedding, which must be as many as the vocabulary has tokens."""
+    embedding = file.tensors.get("token_embd.weight")
+    if embedding is None or len(embedding.shape) != 2:
+        raise UnsupportedModelError(
+            file.path,
+            f"it has no token embedding as the architecture {keys.prefix!r} needs it, so it is not a complete "
+            "language model of a layout this version knows.",
+        )
+    vocab_size = embedding.shape[0]
+    if not 1 <= vocab_size <= MAX_VOCAB_SIZE:
+        raise CorruptFileError(file.path, f"a vocabulary of {vocab_size:,} tokens is out of range.")
+    tokens = file.metadata.raw("tokenizer.ggml.tokens") if "tokenizer.ggml.tokens" in file.metadata else None
+    if isinstance(tokens, ArraySummary) and tokens.length != vocab_size:
+        raise CorruptFileError(
+            file.path,
+            f"the vocabulary has {tokens.length:,} tokens but the embedding {vocab_size:,} rows; "
+            "download the file again or choose another.",
+        )
+    return vocab_size
+
+
+def _check_layers(file: GGUFFile, num_layers: int) -> None:
+    """Hold ``block_count`` against the layers that have tensors."""
+    present = {int(match.group(1)) for name in file.tensors if (match := _LAYER_NAME.match(name))}
+    missing = next((layer for layer in range(num_layers) if layer not in present), None)
+    if missing is not None:
+        raise CorruptFileError(
+            file.path,
+            f"the header promises {num_layers:,} layers but layer {missing} has no tensors ({len(present)} have "
+            "some); download the file again or choose another.",
+        )
+    if len(present) > num_layers:
+        raise CorruptFileError(
+            file.path,
+            f"the header promises {num_layers:,} layers but {len(present):,} have tensors; "
+            "download the file again or choose another.",
+        )
+
+
+def _shown(text: str) -> str:
+    """Text of a file as an error shows it: quoted, escaped and short."""
+    return repr(text if len(text) <= 60 else text[:60] + "…")
