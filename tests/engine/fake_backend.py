@@ -1,0 +1,92 @@
+"""A backend whose "model" is a checksum of the tokens it finds in the KV cache.
+
+The next token depends on every token before it *as stored in the blocks*, so a wrong, stale or overwritten block
+changes the answer. It also refuses what a real backend would be harmed by.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.kernels.backend import SequenceSlice
+from engine.model.plan import BLOCK_SIZE
+
+VOCAB_SIZE = 64
+
+
+def next_token(token_ids: Sequence[int], vocab_size: int = VOCAB_SIZE) -> int:
+    """The fake model's greedy choice after ``token_ids``."""
+    state = 17
+    for token_id in token_ids:
+        state = (state * 31 + token_id + 7) % 1_000_003
+    return state % vocab_size
+
+
+def continuation(prompt: Sequence[int], count: int, vocab_size: int = VOCAB_SIZE) -> list[int]:
+    """The fake model's greedy answer."""
+    tokens = list(prompt)
+    for _ in range(count):
+        tokens.append(next_token(tokens, vocab_size))
+    return tokens[len(prompt) :]
+
+
+class FakeBackend:
+    """See the module; ``before_run`` is called in each step and may wait, raise or look."""
+
+    def __init__(
+        self,
+        num_blocks: int,
+        max_batch_tokens: int = 64,
+        vocab_size: int = VOCAB_SIZE,
+        before_run: Callable[[Sequence[SequenceSlice]], None] = lambda slices: None,
+    ) -> None:
+        self.max_batch_tokens = max_batch_tokens
+        self.vocab_size = vocab_size
+        self.before_run = before_run
+        self.num_computed_tokens = 0
+        self.num_copied_blocks = 0
+        self.is_closed = threading.Event()
+        self.poison: int | None = None  # a token after which all logits are NaN
+        self._stored = np.full((num_blocks, BLOCK_SIZE), -1, dtype=np.int32)
+
+    @property
+    def kv_bytes(self) -> int:
+        return self._stored.nbytes
+
+    def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
+        assert not self.is_closed.is_set(), "closed"
+        assert slices, "an empty batch"
+        assert sum(part.token_ids.size for part in slices) <= self.max_batch_tokens
+        self.before_run(slices)
+        written: set[tuple[int, int]] = set()
+        rows = []
+        for part in slices:
+            for offset, token_id in enumerate(part.token_ids):
+                position = part.start + offset
+                slot = (int(part.block_table[position // BLOCK_SIZE]), position % BLOCK_SIZE)
+                assert slot not in written, "two sequences write one slot"
+                written.add(slot)
+                self._stored[slot] = token_id
+            self.num_computed_tokens += part.token_ids.size
+        for part in slices:
+            if part.logits == "none":
+                continue
+            length = part.start + part.token_ids.size
+            seen = self._stored[part.block_table].reshape(-1)[:length].tolist()
+            assert -1 not in seen, "a position was never computed"
+            row = np.full(self.vocab_size, np.nan if seen[-1] == self.poison else -5.0, dtype=np.float32)
+            if seen[-1] != self.poison:
+                row[next_token(seen, self.vocab_size)] = 5.0
+            rows.append(row)
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.vocab_size)
+
+    def copy_block(self, source: int, target: int) -> None:
+        self._stored[target] = self._stored[source]
+        self.num_copied_blocks += 1
+
+    def close(self) -> None:
+        self.is_closed.set()

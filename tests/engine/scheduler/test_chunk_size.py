@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from engine.scheduler.chunk_size import ChunkSize
+
+
+def _settle(tokens_per_second: float, overhead_s: float = 0.0) -> float:
+    """Seconds that a step takes once the size has settled."""
+    chunk = ChunkSize(128, 8, 512)
+    seconds = 0.0
+    for _ in range(20):
+        seconds = overhead_s + chunk.num_tokens / tokens_per_second
+        chunk.observe(chunk.num_tokens, seconds, 0.08)
+    return seconds
+
+
+def test_steps_settle_near_their_target() -> None:
+    for speed in (200, 700, 1500, 5000):
+        assert 0.02 <= _settle(speed) <= 0.11
+
+
+def test_bounds_hold() -> None:
+    assert _settle(10) == 8 / 10
+    assert _settle(1e6) == 512 / 1e6
+
+
+def test_a_step_that_did_not_use_its_budget_raises_nothing() -> None:
+    chunk = ChunkSize(128, 8, 512)
+    chunk.observe(5, 0.001, 0.08)
+    assert chunk.num_tokens == 128
