@@ -1,0 +1,34 @@
+"""GGUF model files: opened in milliseconds, trusted in nothing.
+
+    with open_model(path) as file:
+        file.architecture, file.metadata.integer("llama.block_count"), file.tensor_data("token_embd.weight")
+
+reader (files, shards, mapping) uses header (one pass over one file) uses metadata, values, tensors, tensor_types.
+shards and content tell from names and first bytes what a file is, also for the library and the downloads.
+"""
+
+from engine.gguf.content import HEAD_BYTES, describe_non_model
+from engine.gguf.metadata import Metadata
+from engine.gguf.reader import GGUFFile, open_model
+from engine.gguf.shards import RawPart, ShardName, is_model_file, missing_shards, raw_part_of, shard_of, shard_paths
+from engine.gguf.tensor_types import TensorType
+from engine.gguf.tensors import TensorInfo
+from engine.gguf.values import ArraySummary
+
+__all__ = [
+    "HEAD_BYTES",
+    "ArraySummary",
+    "GGUFFile",
+    "Metadata",
+    "RawPart",
+    "ShardName",
+    "TensorInfo",
+    "TensorType",
+    "describe_non_model",
+    "is_model_file",
+    "missing_shards",
+    "open_model",
+    "raw_part_of",
+    "shard_of",
+    "shard_paths",
+]

@@ -1,6 +1,6 @@
 """The tensor types of GGUF: one table of names, ids and block sizes.
 
-Ids are those of the GGUF specification (ggml_type); ids that the specification removed are absent.
+Ids are those of the GGUF specification (ggml_type); types that the specification removed have only a name here.
 """
 
 from __future__ import annotations
@@ -97,3 +97,19 @@ _SIZES: dict[TensorType, tuple[int, int]] = {  # (values, bytes) of a block
     TensorType.NVFP4: (64, 36),
     TensorType.Q1_0: (128, 18),
 }
+
+_REMOVED = {
+    4: "Q4_2",
+    5: "Q4_3",
+    31: "Q4_0_4_4",
+    32: "Q4_0_4_8",
+    33: "Q4_0_8_8",
+    36: "IQ4_NL_4_4",
+    37: "IQ4_NL_4_8",
+    38: "IQ4_NL_8_8",
+}
+
+
+def removed_type_name(type_id: int) -> str | None:
+    """Name of a type that older files have and the specification removed; None for any other id."""
+    return _REMOVED.get(type_id)
