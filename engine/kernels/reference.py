@@ -41,7 +41,8 @@ def rms_norm(x: Floats, weight: Floats, eps: float, num_groups: int = 1) -> Floa
     groups = x.reshape(len(x), num_groups, -1)
     mean_square = np.mean(np.square(groups, dtype=np.float64), axis=-1, keepdims=True)
     normed = groups / np.sqrt(mean_square + eps) * weight
-    return normed.reshape(x.shape).astype(np.float32)
+    result: Floats = normed.reshape(x.shape).astype(np.float32)
+    return result
 
 
 def rotate(x: Floats, positions: npt.NDArray[np.int64], table: RopeTable, head_dim: int) -> Floats:
@@ -77,7 +78,8 @@ def _sigmoid(x: Floats) -> Floats:
 
 def soft_cap(x: Floats, cap: float) -> Floats:
     """Squeeze into (-cap, cap)."""
-    return np.tanh(x / np.float32(cap)) * np.float32(cap)
+    result: Floats = np.tanh(x / np.float32(cap)) * np.float32(cap)
+    return result
 
 
 def attend(query: Floats, keys: Floats, values: Floats, start: int, op: Attention) -> Floats:

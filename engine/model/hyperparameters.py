@@ -12,8 +12,7 @@ import re
 from dataclasses import dataclass
 
 from engine.errors import CorruptFileError, MetadataError, UnsupportedModelError
-from engine.gguf import GGUFFile
-from engine.gguf.values import ArraySummary
+from engine.gguf import ArraySummary, GGUFFile
 from engine.model.architectures import ARCHITECTURES, Architecture, RopeLayers
 from engine.model.rope import RopeParameters, RopeScaling, RopeScalingKind
 
