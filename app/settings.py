@@ -1,7 +1,7 @@
 """The settings: one declared table, their values, and the file that keeps them.
 
-The preferences dialog is made from the table. An unknown key raises; a bad value in the file falls back to its default;
-a file that cannot be written leaves the values in force until the app ends and says so once.
+The preferences dialog is made from the table. An unknown key raises; a bad value in the file falls back to its
+default; a file that cannot be written leaves the values in force until the app ends and says so once.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Models on this machine: what lies in the models folder, and the starter model."""

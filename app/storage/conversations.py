@@ -1,0 +1,209 @@
+"""Reading and writing conversations and messages with a given connection.
+
+Reading is tolerant: a record with a missing or wrong field is repaired, one that cannot be read hides no other.
+Transactions are the caller's.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from app.storage.records import ConversationRecord, MessageRecord, MessageStatus
+from engine.protocol import Role
+
+_log = logging.getLogger(__name__)
+_Record = TypeVar("_Record")
+
+MIN_INDEXED_CHARACTERS = 3  # what the trigram index can find; shorter texts are found by scanning
+MAX_FOUND = 500
+
+_CONVERSATION_FIELDS = "id, title, created_at, updated_at, is_pinned, model_path, draft, active_leaf_id"
+_MESSAGE_FIELDS = (
+    "id, conversation_id, parent_id, role, content, reasoning, created_at, status, error, stats, model_name"
+)
+
+
+def read_conversations(connection: sqlite3.Connection) -> list[ConversationRecord]:
+    """All conversations that are not deleted, the last written first."""
+    query = f"SELECT {_CONVERSATION_FIELDS} FROM conversation WHERE deleted_at IS NULL ORDER BY updated_at DESC"
+    return list(_records(connection, query, (), _conversation))
+
+
+def read_messages(connection: sqlite3.Connection, conversation_id: str) -> list[MessageRecord]:
+    """The messages of a conversation in the order in which they were written.
+
+    One that was still being written when the program ended comes as INTERRUPTED.
+    """
+    query = f"SELECT {_MESSAGE_FIELDS} FROM message WHERE conversation_id = ? ORDER BY number"
+    return list(_records(connection, query, (conversation_id,), _message))
+
+
+def save_conversation(connection: sqlite3.Connection, record: ConversationRecord) -> None:
+    """Insert or update a conversation; whether it is deleted stays as it is."""
+    connection.execute(
+        f"INSERT INTO conversation ({_CONVERSATION_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET title = excluded.title, created_at = excluded.created_at, "
+        "updated_at = excluded.updated_at, is_pinned = excluded.is_pinned, model_path = excluded.model_path, "
+        "draft = excluded.draft, active_leaf_id = excluded.active_leaf_id",
+        (
+            record.id,
+            record.title,
+            record.created_at,
+            record.updated_at,
+            int(record.is_pinned),
+            record.model_path,
+            record.draft,
+            record.active_leaf_id,
+        ),
+    )
+
+
+def save_message(connection: sqlite3.Connection, record: MessageRecord) -> None:
+    """Insert a message, or update what an answer changes while it grows."""
+    connection.execute(
+        f"INSERT INTO message ({_MESSAGE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET content = excluded.content, reasoning = excluded.reasoning, "
+        "status = excluded.status, error = excluded.error, stats = excluded.stats",
+        (
+            record.id,
+            record.conversation_id,
+            record.parent_id,
+            record.role.value,
+            record.content,
+            record.reasoning,
+            record.created_at,
+            record.status.value,
+            record.error,
+            None if record.stats is None else json.dumps(record.stats, ensure_ascii=False),
+            record.model_name,
+        ),
+    )
+
+
+def mark_deleted(connection: sqlite3.Connection, conversation_id: str, deleted_at: float | None) -> None:
+    """Put a conversation into the trash, or with None take it out again."""
+    connection.execute("UPDATE conversation SET deleted_at = ? WHERE id = ?", (deleted_at, conversation_id))
+
+
+def mark_interrupted(connection: sqlite3.Connection) -> None:
+    """Close the messages that a killed process left open. Only for when nothing is generating."""
+    connection.execute(
+        "UPDATE message SET status = ? WHERE status = ?",
+        (MessageStatus.INTERRUPTED.value, MessageStatus.STREAMING.value),
+    )
+
+
+def find_conversations(connection: sqlite3.Connection, text: str) -> set[str]:
+    """Ids of the conversations in one of whose messages ``text`` occurs, in any case, also inside words."""
+    text = text.replace("\x00", "")
+    if len(text) >= MIN_INDEXED_CHARACTERS:
+        phrase = '"' + text.replace('"', '""') + '"'
+        query = (
+            "SELECT DISTINCT conversation_id FROM message WHERE number IN "
+            "(SELECT rowid FROM message_index WHERE message_index MATCH ?) LIMIT ?"
+        )
+        parameters: tuple[str, int] = (phrase, MAX_FOUND)
+    else:
+        pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        query = "SELECT DISTINCT conversation_id FROM message WHERE content LIKE ? ESCAPE '\\' LIMIT ?"
+        parameters = (pattern, MAX_FOUND)
+    return {str(row[0]) for row in connection.execute(query, parameters)}
+
+
+def _records(
+    connection: sqlite3.Connection, query: str, parameters: tuple[Any, ...], make: Callable[..., _Record]
+) -> Iterator[_Record]:
+    """The records of a query's rows, up to where the file is damaged; rows nothing can be made of are left out."""
+    try:
+        for row in connection.execute(query, parameters):
+            try:
+                yield make(*row)
+            except (TypeError, ValueError) as error:
+                _log.warning("a record was left out: %s", error)
+    except sqlite3.DatabaseError as error:
+        _log.warning("reading ended early: %s", error)
+
+
+def _conversation(
+    id_: object,
+    title: object,
+    created: object,
+    updated: object,
+    pinned: object,
+    model: object,
+    draft: object,
+    leaf: object,
+) -> ConversationRecord:
+    created_at = _number(created)
+    return ConversationRecord(
+        _text(id_),
+        _text(title),
+        created_at,
+        _number(updated, created_at),
+        bool(_number(pinned)),
+        _text(model) or None,
+        _text(draft),
+        _text(leaf) or None,
+    )
+
+
+def _message(
+    id_: object, conversation: object, parent: object, role: object, content: object, reasoning: object,
+    created: object, status: object, error: object, stats: object, model: object,
+) -> MessageRecord:  # fmt: skip
+    return MessageRecord(
+        _text(id_),
+        _text(conversation),
+        _text(parent) or None,
+        _role(role),
+        _text(content),
+        _text(reasoning),
+        _number(created),
+        _status(status),
+        _text(error),
+        _stats(stats),
+        _text(model),
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
+
+
+def _number(value: object, default: float = 0.0) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return default
+    return number if math.isfinite(number) else default
+
+
+def _role(value: object) -> Role:
+    """An unknown role is shown as an answer rather than hidden."""
+    try:
+        return Role(value)
+    except ValueError:
+        return Role.ASSISTANT
+
+
+def _status(value: object) -> MessageStatus:
+    try:
+        status = MessageStatus(value)
+    except ValueError:
+        return MessageStatus.COMPLETE
+    return MessageStatus.INTERRUPTED if status is MessageStatus.STREAMING else status
+
+
+def _stats(value: object) -> dict[str, Any] | None:
+    try:
+        stats = json.loads(_text(value))
+    except (ValueError, RecursionError):
+        return None
+    return stats if isinstance(stats, dict) else None

@@ -1,0 +1,247 @@
+"""Opening the chat database whatever state it is in.
+
+    sound                          opened and migrated
+    damaged, or no database        set aside under another name, what is readable is carried into a new one
+    written by a newer version     left untouched; this session's chats go to a temporary database
+    folder unwritable/unreachable  a temporary copy, so that the chats can be read
+
+Each of the last three comes with a sentence for the person; none keeps the app from starting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.storage.migrations import SCHEMA_VERSION, migrate, schema_version
+
+_log = logging.getLogger(__name__)
+
+BUSY_RETRY_MS = 250
+QUICK_CHECK_LIMIT_BYTES = 64 << 20  # checking 64 MB takes about 0.1 s; a start must not wait longer
+_SIDE_FILES = ("", "-wal", "-shm")
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_HEADER = b"SQLite format 3\x00"
+
+
+class NewerDatabaseError(Exception):
+    """The database was written by a newer version of the program."""
+
+
+class DamagedDatabaseError(Exception):
+    """The file is no sound database."""
+
+
+@dataclass
+class Database:
+    """An open database.
+
+    Attributes:
+        path: the file; in a temporary folder when ``is_temporary``.
+        notices: one sentence each about what was found.
+    """
+
+    path: Path
+    notices: tuple[str, ...] = ()
+    is_temporary: bool = False
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection in autocommit mode that any one thread at a time may use."""
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        connection.text_factory = _decode
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_RETRY_MS}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        # Power may fail, too: a commit returns when the disk has it.
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def discard_temporary(self) -> None:
+        """Remove a temporary database; a lasting one is left alone."""
+        if self.is_temporary:
+            shutil.rmtree(self.path.parent, ignore_errors=True)
+
+
+def open_database(path: Path) -> Database:
+    """Open or create the database at ``path``; never raises for what a disk may hold."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = Database(path)
+        _prepare(database)
+        return database
+    except NewerDatabaseError as error:
+        return _temporary(None, str(error))
+    except DamagedDatabaseError as error:
+        _log.warning("chat database damaged: %s", error)
+        try:
+            return _replace_damaged(path)
+        except (OSError, sqlite3.Error) as failure:
+            return _temporary(None, _unwritable(path, failure))
+    except (OSError, sqlite3.Error) as error:
+        return _temporary(path, _unwritable(path, error))
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the error says that the file itself is broken."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether the error says that someone else holds the lock."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _prepare(database: Database) -> None:
+    """Check and migrate; raises NewerDatabaseError before anything is written, DamagedDatabaseError."""
+    is_new = _check_header(database.path)
+    try:
+        with contextlib.closing(database.connect()) as connection:
+            version = schema_version(connection)  # again: the header may lie behind the write-ahead log
+            if version > SCHEMA_VERSION:
+                raise NewerDatabaseError(_newer(database.path, version))
+            if not is_new and database.path.stat().st_size <= QUICK_CHECK_LIMIT_BYTES:
+                finding = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+                if finding != "ok":
+                    raise DamagedDatabaseError(finding)
+            _require_writable(connection)
+            if version < SCHEMA_VERSION:
+                connection.execute("PRAGMA journal_mode = WAL")
+                migrate(connection)
+            connection.execute("SELECT count(*) FROM conversation").fetchone()
+    except sqlite3.DatabaseError as error:
+        if is_damage(error) or (isinstance(error, sqlite3.OperationalError) and "no such table" in str(error)):
+            raise DamagedDatabaseError(str(error)) from error
+        raise
+
+
+def _require_writable(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if not is_busy(error):
+            raise
+
+
+def _check_header(path: Path) -> bool:
+    """True when there is no database yet. Looks at the bytes alone, so that a newer file is not even locked."""
+    try:
+        with path.open("rb") as stream:
+            header = stream.read(100)
+    except FileNotFoundError:
+        return True
+    if not header:
+        return True
+    if not header.startswith(_HEADER) or len(header) < 100:
+        raise DamagedDatabaseError("not a database")
+    version = int.from_bytes(header[60:64], "big")
+    if version > SCHEMA_VERSION:
+        raise NewerDatabaseError(_newer(path, version))
+    return False
+
+
+def _replace_damaged(path: Path) -> Database:
+    aside = _free_name(path)
+    for suffix in _SIDE_FILES:
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(f"{path}{suffix}", f"{aside}{suffix}")
+    database = Database(path)
+    _prepare(database)
+    with contextlib.closing(database.connect()) as connection:
+        num_conversations, num_messages = _salvage(aside, connection)
+    recovered = (
+        f"{num_conversations} chats with {num_messages} messages were recovered"
+        if num_conversations
+        else "nothing in it could be read"
+    )
+    notice = f"The chat database was damaged: {recovered}, and the damaged file is kept as {aside.name}."
+    return Database(path, (notice,))
+
+
+def _free_name(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for number in range(1000):
+        aside = path.with_name(f"{path.stem}.damaged-{stamp}{f'-{number}' if number else ''}{path.suffix}")
+        if not aside.exists():
+            return aside
+    raise FileExistsError(f"no free name beside {path}")
+
+
+def _salvage(damaged: Path, connection: sqlite3.Connection) -> tuple[int, int]:
+    """Copy the rows that can be read, from both ends of each table; returns their numbers.
+
+    Works on a copy, for SQLite would tidy the kept file's log away.
+    """
+    counts = []
+    with tempfile.TemporaryDirectory(prefix="fireside-") as folder:
+        copy = _copy_database(damaged, Path(folder))
+        with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as source:
+            source.text_factory = _decode
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute("BEGIN IMMEDIATE")
+            for table in ("conversation", "message"):
+                for order in ("ASC", "DESC"):
+                    with contextlib.suppress(sqlite3.Error):
+                        _copy_rows(source, connection, table, order)
+                counts.append(int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]))
+            connection.execute("COMMIT")
+    return counts[0], counts[1]
+
+
+def _copy_rows(source: sqlite3.Connection, target: sqlite3.Connection, table: str, order: str) -> None:
+    names = [row[1] for row in target.execute(f"PRAGMA table_info({table})")]
+    marks = ", ".join("?" * len(names))
+    insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"
+    for row in source.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY rowid {order}"):
+        with contextlib.suppress(sqlite3.IntegrityError):
+            target.execute(insert, row)
+
+
+def _temporary(original: Path | None, notice: str) -> Database:
+    """A database in a temporary folder: a copy of ``original`` where that is readable, else an empty one."""
+    _log.warning("%s", notice)
+    folder = Path(tempfile.mkdtemp(prefix="fireside-chats-"))
+    if original is not None:
+        try:
+            copy = Database(_copy_database(original, folder), (notice,), is_temporary=True)
+            _prepare(copy)
+            return copy
+        except (OSError, sqlite3.Error, NewerDatabaseError, DamagedDatabaseError) as error:
+            _log.warning("the chats cannot be read either: %s", error)
+    empty = Database(folder / "session.db", (notice,), is_temporary=True)
+    _prepare(empty)
+    return empty
+
+
+def _copy_database(path: Path, folder: Path) -> Path:
+    target = folder / "copy.db"
+    shutil.copyfile(path, target)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(f"{path}-wal", f"{target}-wal")
+    return target
+
+
+def _newer(path: Path, version: int) -> str:
+    return (
+        f"The chats in {path.parent} were written by a newer Fireside (format {version}; this one reads up to "
+        f"{SCHEMA_VERSION}) and are left untouched: update Fireside to open them. What you write now is kept only "
+        "until you close it."
+    )
+
+
+def _unwritable(path: Path, error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
+    return (
+        f"Chats cannot be saved in {path.parent} ({reason}): make the folder writable and start again. "
+        "What you write now is kept only until you close Fireside."
+    )
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

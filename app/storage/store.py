@@ -1,0 +1,148 @@
+"""The store: reads at once on the GUI thread, writes in order on a thread of its own.
+
+The write-ahead log lets a reader pass a writer, so reading never waits. A write waits while another program holds
+the database; it is never lost, and after 10 s the person is told.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.storage import conversations
+from app.storage.database import is_busy, open_database
+from app.storage.records import ConversationRecord, MessageRecord
+from app.tasks import TaskRunner
+
+_log = logging.getLogger(__name__)
+
+BUSY_NOTICE_S = 10.0
+CLOSING_WAIT_S = 0.7  # of the second that closing the app may take
+
+_WAITING = (
+    "Another program is using the chat database, so your last messages are not saved yet: close that program; "
+    "saving goes on by itself."
+)
+
+Write = Callable[[sqlite3.Connection], None]
+
+
+class ChatStore(QObject):
+    """Owns the chat database of this process.
+
+    Attributes:
+        opening_notices: sentences about the state in which the database was found.
+        is_temporary: nothing outlasts this session, because the folder cannot be written.
+
+    Signals:
+        trouble(text): a write waits or failed; one sentence.
+    """
+
+    trouble = Signal(str)
+
+    def __init__(self, path: Path, parent: QObject | None = None, busy_notice_s: float = BUSY_NOTICE_S) -> None:
+        super().__init__(parent)
+        self._database = open_database(path)
+        self.opening_notices = self._database.notices
+        self.is_temporary = self._database.is_temporary
+        self._busy_notice_s = busy_notice_s
+        self._reader = self._database.connect()
+        self._writer = self._database.connect()
+        self._closing = threading.Event()
+        self._runner = TaskRunner("chat store", self)
+        self._finder = TaskRunner("chat search", self)
+        self.write(conversations.mark_interrupted)
+
+    def read_conversations(self) -> list[ConversationRecord]:
+        """All conversations that are not deleted, the last written first."""
+        return conversations.read_conversations(self._reader)
+
+    def read_messages(self, conversation_id: str) -> list[MessageRecord]:
+        """The messages of a conversation in the order in which they were written."""
+        return conversations.read_messages(self._reader, conversation_id)
+
+    def find(self, text: str, on_found: Callable[[set[str]], None]) -> None:
+        """Look for ``text`` in all messages, beside the GUI thread; ``on_found`` gets conversation ids."""
+        self._finder.run(lambda: self._find(text), on_found)
+
+    def write(
+        self,
+        work: Write,
+        on_done: Callable[[], None] | None = None,
+        on_error: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run ``work(connection)`` in one transaction, after all earlier writes.
+
+        ``on_done`` is called on the GUI thread when the disk has it, ``on_error`` with a sentence when it failed.
+        """
+
+        def done(_result: object) -> None:
+            if on_done is not None:
+                on_done()
+
+        def failed(error: Exception) -> None:
+            _log.error("a write failed: %s", error)
+            sentence = f"Your chats could not be saved ({error}). {_advice(error)}"
+            self.trouble.emit(sentence)
+            if on_error is not None:
+                on_error(sentence)
+
+        self._runner.run(lambda: self._transact(work), done, failed)
+
+    def close(self) -> bool:
+        """Finish all writes and close; False when another program held the database until the end."""
+        self._closing.set()
+        is_finished = self._runner.close(2 * CLOSING_WAIT_S)
+        self._finder.close(CLOSING_WAIT_S)
+        self._reader.close()
+        if is_finished:
+            self._writer.close()
+        self._database.discard_temporary()
+        return is_finished
+
+    def _transact(self, work: Write) -> None:
+        self._begin()
+        try:
+            work(self._writer)
+            self._writer.execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+
+    def _begin(self) -> None:
+        """Begin a write transaction, however long someone else holds the lock; only closing ends the wait."""
+        started = last_notice = time.monotonic()
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                now = time.monotonic()
+                if not is_busy(error) or (self._closing.is_set() and now - started > CLOSING_WAIT_S):
+                    raise
+                if now - last_notice >= self._busy_notice_s:
+                    last_notice = now
+                    self._runner.post(self.trouble.emit, _WAITING)
+
+    def _find(self, text: str) -> set[str]:
+        connection = self._database.connect()
+        try:
+            return conversations.find_conversations(connection, text)
+        finally:
+            connection.close()
+
+
+def _advice(error: Exception) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return "The disk is full: free some space and send again."
+    if is_busy(error):
+        return "Another program is using the chat database."
+    return "Look at the log file, then send again."
