@@ -34,13 +34,14 @@ class DequantizedWeights:
     """Keeps dequantised matrices up to a number of bytes; the least recently used goes first.
 
     Attributes:
-        max_bytes: of float32 values kept.
+        max_bytes: most bytes of float32 values that are kept.
+        kept_bytes: how many are kept now.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._kept: OrderedDict[int, tuple[Tensor, npt.NDArray[np.float32]]] = OrderedDict()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
 
     def panels(self, tensor: Tensor) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
         """The rows of a matrix: at once where it may be kept, else in panels that are made anew each time."""
@@ -56,7 +57,7 @@ class DequantizedWeights:
     def clear(self) -> None:
         """Drop everything that is kept."""
         self._kept.clear()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
 
     def _matrix(self, tensor: Tensor) -> npt.NDArray[np.float32]:
         # The tensor is kept with its values, so that its id stays its own.
@@ -65,8 +66,8 @@ class DequantizedWeights:
             return self._kept[id(tensor)][1]
         values = dequantize_rows(tensor, slice(None))
         self._kept[id(tensor)] = (tensor, values)
-        self._kept_bytes += values.nbytes
-        while self._kept_bytes > self.max_bytes:
+        self.kept_bytes += values.nbytes
+        while self.kept_bytes > self.max_bytes:
             _, (_, dropped) = self._kept.popitem(last=False)
-            self._kept_bytes -= dropped.nbytes
+            self.kept_bytes -= dropped.nbytes
         return values

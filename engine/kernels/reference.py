@@ -38,7 +38,7 @@ DEFAULT_WEIGHT_BYTES = 2 << 30
 
 def rms_norm(x: Floats, weight: Floats, eps: float, num_groups: int = 1) -> Floats:
     """``x`` is (rows, width); each of ``num_groups`` parts of a row is divided by its root mean square."""
-    groups = x.reshape(len(x), num_groups, -1)
+    groups = x.reshape(len(x), num_groups, x.shape[1] // num_groups)
     mean_square = np.mean(np.square(groups, dtype=np.float64), axis=-1, keepdims=True)
     normed = groups / np.sqrt(mean_square + eps) * weight
     result: Floats = normed.reshape(x.shape).astype(np.float32)

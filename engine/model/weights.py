@@ -21,7 +21,7 @@ from engine.model.hyperparameters import Hyperparameters, LayerHyperparameters
 from engine.model.plan import Tensor
 
 _FLOAT_TYPES = {TensorType.F32, TensorType.F16, TensorType.BF16}
-_MATRIX_TYPES = _FLOAT_TYPES | {
+MATRIX_TYPES = _FLOAT_TYPES | {
     TensorType.Q4_0,
     TensorType.Q4_1,
     TensorType.Q5_0,
@@ -44,6 +44,7 @@ _MATRIX_TYPES = _FLOAT_TYPES | {
     TensorType.TQ1_0,
     TensorType.TQ2_0,
     TensorType.MXFP4,
+    TensorType.NVFP4,
 }
 # Left over from conversion; no computation uses them.
 _IGNORED_SUFFIXES = ("attn_rot_embd.weight", "attn.rotary_emb.inv_freq")
@@ -185,7 +186,7 @@ class _Binder:
     def matrix(self, name: str, num_rows: int, num_columns: int) -> Tensor:
         """A matrix of that shape in a type that can be multiplied."""
         tensor = self._take(name, (num_rows, num_columns))
-        if tensor.type not in _MATRIX_TYPES:
+        if tensor.type not in MATRIX_TYPES:
             raise self._unsupported(f"the tensor type {tensor.type.name} of {name} cannot be computed with")
         return tensor
 

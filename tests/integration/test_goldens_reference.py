@@ -1,7 +1,8 @@
 """The reference backend against llama.cpp with exact weights, on the two real models.
 
-Log-probabilities of SmolLM2 must agree to 1e-3. Gemma's goldens carry the rounding of a GELU table (16-bit floats in
-and out), which moves llama.cpp itself by 1e-2 between one batch and token by token; hence the wider bounds there.
+Log-probabilities of SmolLM2 must agree to 1e-3. Gemma's goldens carry the rounding of a GELU table (16-bit floats
+in and out), which moves llama.cpp itself by 1e-2 between one batch and token by token; hence the wider
+bounds there.
 """
 
 from __future__ import annotations
