@@ -1,9 +1,24 @@
-"""The model of this session: which ones there are, which one is loaded or loading."""
+"""The model of this session: which ones there are, which is loaded or loading, which one to load by itself.
+
+A marker file exists while a load runs. Found at a start it means that the load ended the process: then nothing is
+loaded by itself, so that a model too large for the machine cannot keep the app from starting.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.engine_client import EngineClient
+from app.settings import Settings
+from engine.protocol import ModelEjected, ModelInfo, ModelLoaded, ModelLoadFailed, ModelLoading
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -21,3 +36,191 @@ class ModelEntry:
     name: str
     detail: str
     problem: str = ""
+
+
+class ModelSession(QObject):
+    """Loads and ejects models and knows what came of it.
+
+    Attributes:
+        entries: the models on disk.
+        info: the model that is ready; None while none is.
+        loading_path: the model that is being loaded.
+        starter: the starter model, when it is on disk.
+
+    Signals:
+        loading(name, fraction, message), loaded(ModelInfo), failed(text), ejected(): about the model.
+        entries_changed(): other models are on disk now.
+        notice(text): one sentence for the person.
+    """
+
+    loading = Signal(str, float, str)
+    loaded = Signal(object)
+    failed = Signal(str)
+    ejected = Signal()
+    entries_changed = Signal()
+    notice = Signal(str)
+
+    def __init__(
+        self,
+        client: EngineClient,
+        settings: Settings,
+        marker: Path,
+        models_folder: Path,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._settings = settings
+        self._marker = marker
+        self._models_folder = models_folder
+        self._num_loads = 0  # commands the engine has not answered; only the last one's answer counts
+        self.entries: list[ModelEntry] = []
+        self.info: ModelInfo | None = None
+        self.loading_path: Path | None = None
+        self.starter: Path | None = None
+        self._is_waiting_for_entries = False
+        self._crashed_path = self._read_marker()
+        client.model_loading.connect(self._on_loading)
+        client.model_loaded.connect(self._on_loaded)
+        client.model_load_failed.connect(self._on_failed)
+        client.model_ejected.connect(self._on_ejected)
+        client.stopped.connect(self._on_engine_stopped)
+
+    def load(self, path: Path) -> None:
+        """Load the model at ``path``; the one before is ejected."""
+        self.loading_path = path
+        self.info = None
+        self._num_loads += 1
+        self._crashed_path = None
+        self._write_marker(path)
+        self.loading.emit(self.name_of(path), 0.0, "")
+        self._client.load(path, self._settings.value("context_length"), self._settings.value("num_threads"))
+
+    def eject(self) -> None:
+        """Free the model that is loaded."""
+        self._client.eject()
+
+    def start(self, wanted: Path | None = None) -> None:
+        """At the app's start: load ``wanted``, or the model of the last time, or the starter.
+
+        Where there is neither, the only model that the library finds is loaded when it has been found.
+        """
+        if wanted is not None:
+            self.load(wanted)
+        elif self._crashed_path is not None:
+            self.notice.emit(
+                f"Fireside ended while it loaded {self.name_of(self._crashed_path)}, so no model was loaded this "
+                "time: choose one; a smaller one or a smaller context may fit."
+            )
+        elif (candidate := self.candidate()) is not None:
+            self.load(candidate)
+        else:
+            self._is_waiting_for_entries = True
+
+    def ensure(self) -> str:
+        """For a message that waits: load what can be loaded; returns the sentence that says what happens now."""
+        if self.loading_path is None and self._crashed_path is None and (candidate := self.candidate()) is not None:
+            self.load(candidate)
+        if self.loading_path is not None:
+            return f"Your message is kept; the answer starts when {self.name_of(self.loading_path)} is loaded."
+        if any(not entry.problem for entry in self.entries):
+            return "Your message is kept; choose a model above and the answer starts."
+        return (
+            f"Your message is kept, but there is no model yet: put a .gguf file into {self._models_folder} "
+            "and choose it above."
+        )
+
+    def candidate(self) -> Path | None:
+        """The model to load by itself: the last one, else the starter, else the only one there is."""
+        last = self._settings.value("last_model")
+        if last and _is_file(Path(last)):
+            return Path(last)
+        if self.starter is not None:
+            return self.starter
+        usable = [entry.path for entry in self.entries if not entry.problem]
+        return usable[0] if len(usable) == 1 else None
+
+    def set_entries(self, entries: Sequence[ModelEntry], starter: Path | None) -> None:
+        """Take over what the library found."""
+        self.starter = starter
+        if list(entries) != self.entries:
+            self.entries = list(entries)
+            self.entries_changed.emit()
+        if self._is_waiting_for_entries:
+            self._is_waiting_for_entries = False
+            if self.info is None and self.loading_path is None and (candidate := self.candidate()) is not None:
+                self.load(candidate)
+
+    def name_of(self, path: Path) -> str:
+        """What the picker calls the model at ``path``."""
+        return next((entry.name for entry in self.entries if entry.path == path), path.stem)
+
+    def close(self) -> None:
+        """A load that closing the app ends is no crash."""
+        self._remove_marker()
+
+    def _on_loading(self, event: ModelLoading) -> None:
+        if self._num_loads == 1 and self.loading_path is not None:
+            self.loading.emit(self.name_of(self.loading_path), event.fraction, event.message)
+
+    def _on_loaded(self, event: ModelLoaded) -> None:
+        path = self.loading_path
+        if not self._is_last_answer():
+            return
+        self.info = event.info
+        self._settings.set("last_model", str(path or event.info.path))
+        self.loaded.emit(event.info)
+
+    def _on_failed(self, event: ModelLoadFailed) -> None:
+        if self._is_last_answer():
+            self.info = None
+            self.failed.emit(event.message)
+
+    def _is_last_answer(self) -> bool:
+        self._num_loads = max(0, self._num_loads - 1)
+        if self._num_loads:
+            return False
+        self.loading_path = None
+        self._remove_marker()
+        return True
+
+    def _on_ejected(self, _event: ModelEjected) -> None:
+        if self.loading_path is None:
+            self.info = None
+            self.ejected.emit()
+
+    def _on_engine_stopped(self) -> None:
+        self._num_loads = 0
+        self.loading_path = None
+        self.info = None
+        self.failed.emit("The engine ended unexpectedly; start Fireside again.")
+
+    def _read_marker(self) -> Path | None:
+        try:
+            text = self._marker.read_text(encoding="utf-8", errors="surrogateescape").strip()
+        except OSError:
+            return None
+        return Path(text) if text else None
+
+    def _write_marker(self, path: Path) -> None:
+        try:
+            self._marker.parent.mkdir(parents=True, exist_ok=True)
+            with self._marker.open("w", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(str(path))
+                stream.flush()
+                os.fsync(stream.fileno())  # a machine that swaps itself to death loses what is not on the disk
+        except OSError as error:
+            _log.warning("no marker for the load: %s", error)
+
+    def _remove_marker(self) -> None:
+        try:
+            self._marker.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("the load's marker stays: %s", error)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

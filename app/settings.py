@@ -216,7 +216,7 @@ class Settings(QObject):
         scratch = self._path.with_suffix(".tmp")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({**self._foreign, **self._values}, indent=2, ensure_ascii=False, sort_keys=True)
+            text = json.dumps({**self._foreign, **self._values}, indent=2, sort_keys=True)
             scratch.write_text(text, encoding="utf-8")
             os.replace(scratch, self._path)
         except OSError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from engine.sampling.params import SamplingParams
+from engine.sampling.params import SamplingParams as SamplingParams  # the app imports it from here
 
 
 class Role(str, Enum):

@@ -1,19 +1,36 @@
-"""The chat feature's controller (face; see the class)."""
+"""The chat's controller: what a person can do, one method each, and signals for what came of it.
+
+The only thing the chat views talk to. Knows no widget; the work is done by the collection (conversations and their
+store), the answering (generations) and the model session.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.conversation import MessageView
-from app.model_session import ModelEntry
-from app.storage.records import ConversationRecord
-from engine.protocol import ModelInfo
+from app.chat.answering import Answering
+from app.chat.collection import ConversationCollection
+from app.chat.conversation import UNTITLED, MessageView, clean_text, title_from
+from app.chat.generation import Generation
+from app.engine_client import EngineClient
+from app.model_session import ModelEntry, ModelSession
+from app.settings import Settings
+from app.storage.records import ConversationRecord, MessageStatus
+from app.storage.store import ChatStore
+from app.throttle import Throttle
+from engine.protocol import ModelInfo, Role
+
+COUNT_DELAY_MS = 150
 
 
 class ChatController(QObject):
-    """All a chat view may ask for: one method per action of the person, signals for what came of it.
+    """All a chat view may ask for.
 
     Attributes:
         conversations: what the list shows: pinned first, then the last written first; filtered while searching.
@@ -39,91 +56,279 @@ class ChatController(QObject):
     notice = Signal(str)
     tokens_counted = Signal(int)
 
+    def __init__(
+        self,
+        store: ChatStore,
+        client: EngineClient,
+        session: ModelSession,
+        settings: Settings,
+        find_models: Callable[[], None],
+        parent: QObject | None = None,
+    ) -> None:
+        """``find_models`` begins to look through the models folder and hands the session what it finds."""
+        super().__init__(parent)
+        self._client = client
+        self._session = session
+        self._settings = settings
+        self._find_models = find_models
+        self._collection = ConversationCollection(store, self)
+        self._answering = Answering(client, session, self._collection, settings, self)
+        self._counted_text = ""
+        self._counter = Throttle(COUNT_DELAY_MS, self._count, self)
+        last = settings.value("last_conversation")
+        self._current_id = last if last in self._collection else self._collection.blank().id
+        self._connect(store)
+
+    def _connect(self, store: ChatStore) -> None:
+        self._collection.changed.connect(self.conversations_changed)
+        self._session.loading.connect(self.model_loading)
+        self._session.loaded.connect(self._on_model_loaded)
+        self._session.failed.connect(self.model_failed)
+        self._session.ejected.connect(self._on_model_ejected)
+        self._session.entries_changed.connect(self.models_changed)
+        self._answering.started.connect(self._on_started)
+        self._answering.delta.connect(self._on_delta)
+        self._answering.reading.connect(self._on_reading)
+        self._answering.ended.connect(self._on_ended)
+        for source in (store.trouble, self._client.notice, self._session.notice, self._answering.notice):
+            source.connect(self.notice)
+        self._settings.notice.connect(self.notice)
+
+    # ------------------------------------------------------------------------------------ what there is
+
     @property
     def conversations(self) -> list[ConversationRecord]:
-        raise NotImplementedError
+        return self._collection.visible()
 
     @property
     def current_id(self) -> str:
-        raise NotImplementedError
+        return self._current_id
 
     @property
     def current_conversation(self) -> ConversationRecord:
         """The open conversation, also while it is not in the list because nothing was sent (its draft is here)."""
-        raise NotImplementedError
+        return self._collection.record(self._current_id)
 
     @property
     def current_messages(self) -> list[MessageView]:
-        raise NotImplementedError
+        self._answering.sync(self._current_id)
+        return self._collection.tree(self._current_id).branch()
 
     @property
     def models(self) -> list[ModelEntry]:
-        raise NotImplementedError
+        return list(self._session.entries)
 
     @property
     def model_info(self) -> ModelInfo | None:
-        raise NotImplementedError
+        return self._session.info
 
     @property
     def is_generating(self) -> bool:
-        """In the open conversation (also while its message waits for a model)."""
-        raise NotImplementedError
+        """In the open conversation, also while its message waits for a model."""
+        return self._current_id in self._answering.conversation_ids
 
     @property
     def generating_ids(self) -> set[str]:
-        raise NotImplementedError
+        return self._answering.conversation_ids
+
+    # ------------------------------------------------------------------------------------ conversations
 
     def new_conversation(self) -> None:
-        raise NotImplementedError
+        """Open the conversation in which nothing was sent yet."""
+        self._open(self._collection.blank().id)
 
     def open_conversation(self, conversation_id: str) -> None:
-        raise NotImplementedError
+        if conversation_id in self._collection:
+            self._open(conversation_id)
+        else:
+            self.notice.emit("This chat does not exist any more.")
 
     def rename_conversation(self, conversation_id: str, title: str) -> None:
-        raise NotImplementedError
+        """Give a conversation another title; an empty one is ignored."""
+        title = " ".join(clean_text(title).split())
+        if title and conversation_id in self._collection:
+            self._collection.update(replace(self._collection.record(conversation_id), title=title))
 
     def delete_conversation(self, conversation_id: str) -> None:
-        raise NotImplementedError
+        """Put a conversation into the trash; ``restore_conversation`` takes it out again."""
+        if conversation_id not in self._collection:
+            return
+        self._answering.stop(conversation_id)
+        self._collection.delete(conversation_id)
+        if conversation_id == self._current_id:
+            remaining = self._collection.visible()
+            self._open(remaining[0].id if remaining else self._collection.blank().id)
 
     def restore_conversation(self, conversation_id: str) -> None:
-        raise NotImplementedError
+        """Undo ``delete_conversation`` and open the conversation."""
+        if self._collection.restore(conversation_id):
+            self._open(conversation_id)
 
     def pin_conversation(self, conversation_id: str, is_pinned: bool) -> None:
-        raise NotImplementedError
+        if conversation_id in self._collection:
+            self._collection.update(replace(self._collection.record(conversation_id), is_pinned=is_pinned))
 
     def search(self, text: str) -> None:
         """Filter ``conversations`` by titles and messages; ``conversations_changed`` follows. Empty shows all."""
-        raise NotImplementedError
+        self._collection.search(text)
+
+    def save_draft(self, text: str) -> None:
+        self._collection.set_draft(self._current_id, clean_text(text))
+
+    # ------------------------------------------------------------------------------------ messages
 
     def send(self, text: str) -> bool:
         """Send a message in the open conversation; False when it was not taken (keep the text then)."""
-        raise NotImplementedError
+        if not text.strip() or self._answering.is_busy(self._current_id):
+            return False
+        self._answering.sync(self._current_id)
+        leaf_id = self._collection.tree(self._current_id).record.active_leaf_id
+        self._send(leaf_id, text)
+        return True
 
     def stop(self) -> None:
-        raise NotImplementedError
+        """Stop the answer of the open conversation; what was written stays."""
+        self._answering.stop(self._current_id)
 
     def regenerate(self, message_id: str) -> None:
-        raise NotImplementedError
+        """Write another answer beside ``message_id``; given a message of the person, an answer to it."""
+        tree = self._collection.tree(self._current_id)
+        if message_id not in tree:
+            return
+        message = tree.message(message_id)
+        question_id = message.parent_id if message.role is Role.ASSISTANT else message.id
+        if question_id is None or question_id not in tree:
+            self.notice.emit("There is no message that this answer could be written anew for.")
+            return
+        self._answering.stop(self._current_id)
+        self._answering.answer(tree, question_id)
+        self.conversation_opened.emit(self._current_id)
 
     def edit_and_resend(self, message_id: str, text: str) -> None:
-        raise NotImplementedError
+        """Put an edited version beside a message and answer it; the original stays.
+
+        An edited answer is not answered: it stands as the person wrote it.
+        """
+        tree = self._collection.tree(self._current_id)
+        if message_id not in tree or not text.strip():
+            return
+        self._answering.stop(self._current_id)
+        message = tree.message(message_id)
+        if message.role is Role.ASSISTANT:
+            edited = tree.new_message(
+                message.parent_id,
+                Role.ASSISTANT,
+                clean_text(text),
+                created_at=time.time(),
+                model_name=message.model_name,
+            )
+            self._collection.save(tree, [edited])
+        else:
+            self._send(message.parent_id, text)
+        self.conversation_opened.emit(self._current_id)
 
     def select_sibling(self, message_id: str, step: Literal[-1, 1]) -> None:
         """Show the previous or next alternative; ``conversation_opened`` follows for the same id."""
-        raise NotImplementedError
+        tree = self._collection.tree(self._current_id)
+        if message_id in tree and tree.select_sibling(message_id, step):
+            self._collection.update(tree.record)
+            self.conversation_opened.emit(self._current_id)
+            self._report_context()
 
-    def save_draft(self, text: str) -> None:
-        raise NotImplementedError
+    def count_tokens(self, text: str) -> None:
+        """Count the tokens of ``text`` with the loaded model; ``tokens_counted`` follows when typing pauses."""
+        self._counted_text = clean_text(text)
+        self._counter.delay()
+
+    # ------------------------------------------------------------------------------------ models
 
     def load_model(self, path: str) -> None:
-        raise NotImplementedError
+        self._session.load(Path(path))
 
     def eject_model(self) -> None:
-        raise NotImplementedError
+        self._session.eject()
 
     def refresh_models(self) -> None:
         """Look through the models folder again; ``models_changed`` follows when it differs."""
-        raise NotImplementedError
+        self._find_models()
 
-    def count_tokens(self, text: str) -> None:
-        raise NotImplementedError
+    # ------------------------------------------------------------------------------------ start and end
+
+    def start(self, opening_notices: Sequence[str] = (), model: Path | None = None) -> None:
+        """Once the views are connected: show the open conversation, load the model, say what was found."""
+        self.conversations_changed.emit()
+        self._open(self._current_id)
+        for text in opening_notices:
+            self.notice.emit(text)
+        self._session.start(model)
+        self._find_models()
+
+    def close(self) -> None:
+        """Close running answers where they are and hand all drafts to the store."""
+        self._counter.cancel()
+        self._collection.flush_draft()
+        self._answering.close()
+
+    # ------------------------------------------------------------------------------------ inside
+
+    def _send(self, parent_id: str | None, text: str) -> None:
+        text = clean_text(text)
+        tree = self._collection.tree(self._current_id)
+        if tree.record.title == UNTITLED and not len(tree):
+            tree.record = replace(tree.record, title=title_from(text))
+        question = tree.new_message(parent_id, Role.USER, text, created_at=time.time())
+        tree.record = replace(tree.record, draft="")
+        self.message_added.emit(self._current_id, tree.view(question.id))
+        self._answering.answer(tree, question.id, [question])
+
+    def _open(self, conversation_id: str) -> None:
+        self._collection.flush_draft()
+        self._current_id = conversation_id
+        self._settings.set("last_conversation", conversation_id)
+        self.conversation_opened.emit(conversation_id)
+        self._report_context()
+
+    def _count(self) -> None:
+        if self._session.info is not None:
+            self._client.count_tokens(self._counted_text, self.tokens_counted.emit)
+
+    def _report_context(self) -> None:
+        """The context that the shown branch fills, by the figures of its last answer that has some."""
+        total = self._session.info.context_length if self._session.info else 0
+        for view in reversed(self._collection.tree(self._current_id).branch()):
+            stats = view.record.stats or {}
+            if "num_prompt_tokens" in stats:
+                used = int(stats["num_prompt_tokens"]) + int(stats.get("num_completion_tokens", 0))
+                self.context_used.emit(used, int(stats.get("num_reused_tokens", 0)), total)
+                return
+        self.context_used.emit(0, 0, total)
+
+    def _on_model_loaded(self, info: ModelInfo) -> None:
+        self.model_loaded.emit(info)
+        self._report_context()
+
+    def _on_model_ejected(self) -> None:
+        self.model_ejected.emit()
+        self._report_context()
+
+    def _on_started(self, generation: Generation) -> None:
+        view = generation.conversation.view(generation.message_id)
+        self.message_added.emit(generation.conversation_id, view)
+        self.generation_started.emit(generation.conversation_id, generation.message_id)
+        self.conversations_changed.emit()
+
+    def _on_delta(self, generation: Generation, channel: str, text: str) -> None:
+        self.delta.emit(generation.conversation_id, generation.message_id, channel, text)
+
+    def _on_reading(self, generation: Generation, computed: int, total: int, reused: int) -> None:
+        self.reading_progress.emit(generation.conversation_id, computed, total, reused)
+        if generation.conversation_id == self._current_id and self._session.info is not None:
+            self.context_used.emit(total, reused, self._session.info.context_length)
+
+    def _on_ended(self, generation: Generation) -> None:
+        view = generation.conversation.view(generation.message_id)
+        self.message_changed.emit(generation.conversation_id, view)
+        self.generation_finished.emit(generation.conversation_id, generation.message_id)
+        self.conversations_changed.emit()
+        if generation.conversation_id == self._current_id and view.record.status is not MessageStatus.FAILED:
+            self._report_context()

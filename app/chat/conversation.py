@@ -58,6 +58,10 @@ class Conversation:
         """The message with this id; raises KeyError for a foreign one."""
         return self._messages[message_id]
 
+    def messages(self) -> list[MessageRecord]:
+        """All messages, parents before children."""
+        return list(self._messages.values())
+
     def add(self, message: MessageRecord) -> None:
         """Append ``message`` under its parent and show the branch that ends with it."""
         if message.parent_id is not None and message.parent_id not in self._messages:

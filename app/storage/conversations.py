@@ -30,7 +30,9 @@ _MESSAGE_FIELDS = (
 
 def read_conversations(connection: sqlite3.Connection) -> list[ConversationRecord]:
     """All conversations that are not deleted, the last written first."""
-    query = f"SELECT {_CONVERSATION_FIELDS} FROM conversation WHERE deleted_at IS NULL ORDER BY updated_at DESC"
+    last = "(SELECT id FROM message WHERE conversation_id = conversation.id ORDER BY number DESC LIMIT 1)"
+    fields = _CONVERSATION_FIELDS.replace("active_leaf_id", f"coalesce(active_leaf_id, {last})")
+    query = f"SELECT {fields} FROM conversation WHERE deleted_at IS NULL ORDER BY updated_at DESC"
     return list(_records(connection, query, (), _conversation))
 
 
@@ -68,7 +70,8 @@ def save_message(connection: sqlite3.Connection, record: MessageRecord) -> None:
     connection.execute(
         f"INSERT INTO message ({_MESSAGE_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET content = excluded.content, reasoning = excluded.reasoning, "
-        "status = excluded.status, error = excluded.error, stats = excluded.stats",
+        "status = excluded.status, error = excluded.error, stats = excluded.stats, "
+        "model_name = excluded.model_name",
         (
             record.id,
             record.conversation_id,

@@ -29,6 +29,9 @@ QUICK_CHECK_LIMIT_BYTES = 64 << 20  # checking 64 MB takes about 0.1 s; a start 
 _SIDE_FILES = ("", "-wal", "-shm")
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _HEADER = b"SQLite format 3\x00"
+_ADOPT_ORPHANS = """INSERT OR IGNORE INTO conversation (id, title, created_at, updated_at)
+    SELECT conversation_id, 'Recovered chat', min(created_at), max(created_at) FROM message
+    GROUP BY conversation_id"""
 
 
 class NewerDatabaseError(Exception):
@@ -178,7 +181,6 @@ def _salvage(damaged: Path, connection: sqlite3.Connection) -> tuple[int, int]:
 
     Works on a copy, for SQLite would tidy the kept file's log away.
     """
-    counts = []
     with tempfile.TemporaryDirectory(prefix="fireside-") as folder:
         copy = _copy_database(damaged, Path(folder))
         with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as source:
@@ -189,9 +191,14 @@ def _salvage(damaged: Path, connection: sqlite3.Connection) -> tuple[int, int]:
                 for order in ("ASC", "DESC"):
                     with contextlib.suppress(sqlite3.Error):
                         _copy_rows(source, connection, table, order)
-                counts.append(int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]))
+            connection.execute(_ADOPT_ORPHANS)
+            counts = [_count(connection, table) for table in ("conversation", "message")]
             connection.execute("COMMIT")
     return counts[0], counts[1]
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def _copy_rows(source: sqlite3.Connection, target: sqlite3.Connection, table: str, order: str) -> None:

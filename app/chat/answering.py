@@ -1,0 +1,161 @@
+"""Answers being written, in any number of conversations: started, waiting for the store or a model, stopped.
+
+An answer's message exists, on disk, before the engine gets its request.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.collection import ConversationCollection
+from app.chat.conversation import Conversation
+from app.chat.generation import Generation
+from app.engine_client import EngineClient
+from app.model_session import ModelSession
+from app.settings import Settings
+from app.storage.records import MessageRecord, MessageStatus
+from engine.protocol import GenerateRequest, ModelInfo, Role, SamplingParams
+
+
+class Answering(QObject):
+    """Starts and stops generations and says which there are.
+
+    Signals:
+        started(Generation), ended(Generation): it exists from now on, or no longer.
+        delta(Generation, channel value, text), reading(Generation, computed, total, reused): its progress.
+        notice(text): one sentence for the person.
+    """
+
+    started = Signal(object)
+    ended = Signal(object)
+    delta = Signal(object, str, str)
+    reading = Signal(object, int, int, int)
+    notice = Signal(str)
+
+    def __init__(
+        self,
+        client: EngineClient,
+        session: ModelSession,
+        collection: ConversationCollection,
+        settings: Settings,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._session = session
+        self._collection = collection
+        self._settings = settings
+        self._generations: list[Generation] = []
+        session.loaded.connect(self._on_model_loaded)
+        session.failed.connect(self._on_model_failed)
+
+    @property
+    def conversation_ids(self) -> set[str]:
+        """Conversations in which an answer is being written or waits."""
+        return {generation.conversation_id for generation in self._generations}
+
+    def is_busy(self, conversation_id: str) -> bool:
+        """Whether an answer that nobody has stopped is on its way there."""
+        return any(
+            generation.conversation_id == conversation_id and not generation.is_stopping
+            for generation in self._generations
+        )
+
+    def sync(self, conversation_id: str) -> None:
+        """Put the text so far of the conversation's answers into its tree."""
+        for generation in self._generations:
+            if generation.conversation_id == conversation_id:
+                generation.sync()
+
+    def answer(
+        self, conversation: Conversation, message_id: str, unsaved: Sequence[MessageRecord] = ()
+    ) -> Generation:
+        """Begin an answer to ``message_id``; ``unsaved`` are messages to be stored together with it."""
+        message = conversation.new_message(
+            message_id, Role.ASSISTANT, "", created_at=time.time(), status=MessageStatus.STREAMING
+        )
+        conversation.record = replace(conversation.record, updated_at=message.created_at)
+        generation = Generation(conversation, message, self._collection, self)
+        self._generations.append(generation)
+        generation.delta.connect(lambda channel, text: self.delta.emit(generation, channel, text))
+        generation.reading.connect(lambda done, total, reused: self.reading.emit(generation, done, total, reused))
+        generation.ended.connect(lambda: self._on_ended(generation))
+        self._collection.save(
+            conversation,
+            [*unsaved, message],
+            on_saved=lambda: self._on_saved(generation),
+            on_error=lambda sentence: generation.end(MessageStatus.FAILED, error=sentence),
+        )
+        self.started.emit(generation)
+        if self._session.info is None:
+            self.notice.emit(self._session.ensure())
+        return generation
+
+    def stop(self, conversation_id: str) -> None:
+        """Stop the conversation's answers; what was written stays."""
+        for generation in list(self._generations):
+            if generation.conversation_id != conversation_id or generation.is_stopping:
+                continue
+            generation.is_stopping = True
+            if generation.is_submitted:
+                self._client.abort(generation.request_id)
+            else:
+                generation.end(MessageStatus.STOPPED)
+
+    def close(self) -> None:
+        """Close all answers where they are, because the app ends."""
+        for generation in list(self._generations):
+            self._client.abort(generation.request_id)
+            generation.end(MessageStatus.INTERRUPTED)
+
+    def _on_saved(self, generation: Generation) -> None:
+        generation.is_saved = True
+        if self._session.info is not None:
+            self._submit(generation, self._session.info)
+
+    def _submit(self, generation: Generation, info: ModelInfo) -> None:
+        if generation not in self._generations or generation.is_submitted:
+            return
+        generation.is_submitted = True
+        conversation = generation.conversation
+        message = replace(generation.sync(), model_name=info.name)
+        conversation.update(message)
+        conversation.record = replace(conversation.record, model_path=str(info.path))
+        self._collection.save(conversation, [message])
+        assert message.parent_id is not None
+        request = GenerateRequest(
+            generation.request_id,
+            conversation.prompt_for(message.parent_id, self._settings.value("system_prompt")),
+            sampling=self._sampling(),
+            max_tokens=self._settings.value("max_tokens"),
+        )
+        self._client.generate(request, generation.handle)
+
+    def _sampling(self) -> SamplingParams:
+        value = self._settings.value
+        return SamplingParams(
+            temperature=value("temperature"),
+            top_k=value("top_k"),
+            top_p=value("top_p"),
+            min_p=value("min_p"),
+            repeat_penalty=value("repeat_penalty"),
+        )
+
+    def _on_model_loaded(self, info: ModelInfo) -> None:
+        for generation in list(self._generations):
+            if generation.is_saved:
+                self._submit(generation, info)
+
+    def _on_model_failed(self, message: str) -> None:
+        for generation in list(self._generations):
+            if not generation.is_submitted:
+                generation.end(MessageStatus.FAILED, error=f"The model could not be loaded. {message}")
+
+    def _on_ended(self, generation: Generation) -> None:
+        self._generations.remove(generation)
+        self.ended.emit(generation)
+        generation.deleteLater()

@@ -1,0 +1,127 @@
+"""One answer being written: bound to its message from the first to the last event.
+
+Collects the text, saves it at least once a second, and closes the message with its status and figures.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.collection import ConversationCollection
+from app.chat.conversation import Conversation
+from app.engine_client import RequestEvent
+from app.storage.records import MessageRecord, MessageStatus, new_id
+from app.throttle import Throttle
+from engine.protocol import (
+    Channel,
+    Delta,
+    FinishReason,
+    PromptProgress,
+    RequestFailed,
+    RequestFinished,
+    RequestStarted,
+)
+
+SAVE_INTERVAL_MS = 700  # with the write itself a killed process loses less than a second
+
+
+class Generation(QObject):
+    """The answer that is being written into ``message_id``.
+
+    Attributes:
+        conversation: the tree that holds the message.
+        request_id: of the engine's request; fresh for each generation.
+        is_saved: the message is on disk, so the engine may begin.
+        is_submitted: the engine has the request.
+        is_stopping: the person has stopped it; the end is on its way.
+        num_prompt_tokens, num_reused_tokens, num_completion_tokens: as far as known.
+
+    Signals:
+        delta(channel value, text), reading(computed, total, reused), ended().
+    """
+
+    delta = Signal(str, str)
+    reading = Signal(int, int, int)
+    ended = Signal()
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        message: MessageRecord,
+        collection: ConversationCollection,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.conversation = conversation
+        self.message_id = message.id
+        self.request_id = new_id()
+        self.is_saved = False
+        self.is_submitted = False
+        self.is_stopping = False
+        self.num_prompt_tokens = 0
+        self.num_reused_tokens = 0
+        self.num_completion_tokens = 0
+        self._is_ended = False
+        self._collection = collection
+        self._answer: list[str] = []
+        self._reasoning: list[str] = []
+        self._saver = Throttle(SAVE_INTERVAL_MS, self._save, self)
+
+    @property
+    def conversation_id(self) -> str:
+        """Of the conversation that holds the message."""
+        return self.conversation.record.id
+
+    def handle(self, event: RequestEvent) -> None:
+        """Take up one of the request's events."""
+        if self._is_ended:
+            return
+        match event:
+            case RequestStarted():
+                self.num_prompt_tokens = event.num_prompt_tokens
+                self.num_reused_tokens = event.num_reused_tokens
+                self.reading.emit(event.num_reused_tokens, event.num_prompt_tokens, event.num_reused_tokens)
+            case PromptProgress():
+                self.reading.emit(event.num_computed_tokens, event.num_prompt_tokens, self.num_reused_tokens)
+            case Delta():
+                self._on_delta(event)
+            case RequestFinished():
+                is_aborted = event.reason is FinishReason.ABORTED
+                self.num_completion_tokens = event.stats.num_completion_tokens
+                stats = {**asdict(event.stats), "finish_reason": event.reason.value}
+                self.end(MessageStatus.STOPPED if is_aborted else MessageStatus.COMPLETE, stats=stats)
+            case RequestFailed():
+                self.end(MessageStatus.FAILED, error=event.message)
+
+    def sync(self) -> MessageRecord:
+        """Put the text so far into the tree and return the message."""
+        record = self.conversation.message(self.message_id)
+        if not self._is_ended:
+            record = replace(record, content="".join(self._answer), reasoning="".join(self._reasoning))
+            self.conversation.update(record)
+        return record
+
+    def end(self, status: MessageStatus, *, error: str = "", stats: dict[str, object] | None = None) -> None:
+        """Close the message with what there is; later events are ignored."""
+        if self._is_ended:
+            return
+        self._saver.cancel()
+        record = replace(self.sync(), status=status, error=error, stats=stats)
+        self._is_ended = True
+        self.conversation.update(record)
+        self.conversation.record = replace(self.conversation.record, updated_at=time.time())
+        self._collection.save(self.conversation, [record])
+        self.ended.emit()
+
+    def _on_delta(self, event: Delta) -> None:
+        parts = self._reasoning if event.channel is Channel.REASONING else self._answer
+        parts.append(event.text)
+        self.num_completion_tokens = event.num_completion_tokens
+        self._saver.request()
+        self.delta.emit(event.channel.value, event.text)
+
+    def _save(self) -> None:
+        self._collection.save_progress(self.sync())

@@ -1,0 +1,208 @@
+"""The app's end of the engine: owns the engine thread and brings its events to the GUI thread.
+
+A request's events go to the handler that was given with the request, and to nobody once it has ended: a stream
+cannot reach another message. Deltas are put together so that a view repaints at most 60 times a second.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from app.storage.records import new_id
+from app.tasks import Mailbox
+from engine.protocol import (
+    AbortRequest,
+    Command,
+    CountTokens,
+    Delta,
+    EjectModel,
+    EngineStopped,
+    Event,
+    GenerateRequest,
+    LoadModel,
+    ModelEjected,
+    ModelLoaded,
+    ModelLoadFailed,
+    ModelLoading,
+    Notice,
+    PromptProgress,
+    RequestFailed,
+    RequestFinished,
+    RequestStarted,
+    TokensCounted,
+)
+
+_log = logging.getLogger(__name__)
+
+FRAME_MS = 16
+SHUTDOWN_S = 0.8  # the app closes in less than a second
+
+RequestEvent = RequestStarted | PromptProgress | Delta | RequestFinished | RequestFailed
+RequestHandler = Callable[[RequestEvent], None]
+
+
+class Engine(Protocol):
+    """What the client needs of an engine thread."""
+
+    def start(self) -> None: ...
+
+    def submit(self, command: Command) -> None: ...
+
+    def stop(self, timeout_s: float = 5) -> bool: ...
+
+
+EngineFactory = Callable[[Callable[[Event], None]], Engine]
+
+
+class EngineClient(QObject):
+    """Commands to the engine, events from it.
+
+    Signals:
+        model_loading(ModelLoading), model_loaded(ModelLoaded), model_load_failed(ModelLoadFailed),
+        model_ejected(ModelEjected): about the model.
+        notice(text): something to know that is no failure.
+        stopped(): the engine thread ended by itself; all requests have failed.
+    """
+
+    model_loading = Signal(object)
+    model_loaded = Signal(object)
+    model_load_failed = Signal(object)
+    model_ejected = Signal(object)
+    notice = Signal(str)
+    stopped = Signal()
+
+    def __init__(self, make_engine: EngineFactory, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._handlers: dict[str, RequestHandler] = {}
+        self._counters: dict[str, Callable[[int], None]] = {}
+        self._mailbox = Mailbox(self._on_events, FRAME_MS, self)
+        self._is_closed = False
+        self._engine = make_engine(self._mailbox.post)
+        self._engine.start()
+
+    def load(self, path: Path, context_length: int = 0, num_threads: int = 0) -> None:
+        """Load a model in place of the one that is loaded; 0 leaves the choice to the engine."""
+        self._submit(LoadModel(path, context_length, num_threads))
+
+    def eject(self) -> None:
+        """Free the model that is loaded."""
+        self._submit(EjectModel())
+
+    def generate(self, request: GenerateRequest, on_event: RequestHandler) -> None:
+        """Submit a request; ``on_event`` gets its events until it has finished or failed."""
+        self._handlers[request.request_id] = on_event
+        self._submit(request)
+
+    def abort(self, request_id: str) -> None:
+        """Stop a request; its handler still gets the end. Unknown ids are ignored."""
+        if request_id in self._handlers:
+            self._submit(AbortRequest(request_id))
+
+    def count_tokens(self, text: str, on_counted: Callable[[int], None]) -> None:
+        """Count the tokens of ``text``; only the newest call is answered."""
+        request_id = new_id()
+        self._counters = {request_id: on_counted}
+        self._submit(CountTokens(request_id, text))
+
+    def close(self) -> bool:
+        """End the engine thread; False when it did not end in time. Requests get no further events."""
+        if self._is_closed:
+            return True
+        self._is_closed = True
+        self._mailbox.close()
+        self._handlers.clear()
+        self._counters.clear()
+        is_ended = self._engine.stop(timeout_s=SHUTDOWN_S)
+        if not is_ended:
+            _log.error("the engine thread did not end within %.1f s", SHUTDOWN_S)
+        return is_ended
+
+    def _submit(self, command: Command) -> None:
+        if not self._is_closed:
+            self._engine.submit(command)
+
+    def _on_events(self, events: list[Event]) -> None:
+        for event in coalesce(events):
+            if self._is_closed:
+                return
+            try:
+                self._dispatch(event)
+            except Exception:
+                # One view's mistake must not swallow the events behind this one.
+                _log.exception("handling %s failed", type(event).__name__)
+
+    def _dispatch(self, event: Event) -> None:
+        match event:
+            case RequestStarted() | PromptProgress() | Delta():
+                if (handler := self._handlers.get(event.request_id)) is not None:
+                    handler(event)
+            case RequestFinished() | RequestFailed():
+                if (handler := self._handlers.pop(event.request_id, None)) is not None:
+                    handler(event)
+            case TokensCounted():
+                if (counter := self._counters.pop(event.request_id, None)) is not None:
+                    counter(event.num_tokens)
+            case ModelLoading():
+                self.model_loading.emit(event)
+            case ModelLoaded():
+                self.model_loaded.emit(event)
+            case ModelLoadFailed():
+                self.model_load_failed.emit(event)
+            case ModelEjected():
+                self.model_ejected.emit(event)
+            case Notice():
+                self.notice.emit(event.message)
+            case EngineStopped():
+                self._on_engine_stopped()
+
+    def _on_engine_stopped(self) -> None:
+        handlers, self._handlers = self._handlers, {}
+        for request_id, handler in handlers.items():
+            handler(RequestFailed(request_id, "The engine ended unexpectedly; start Fireside again."))
+        self.stopped.emit()
+
+
+def coalesce(events: list[Event]) -> list[Event]:
+    """Join neighbouring deltas of one request and channel; of neighbouring progress reports keep the last."""
+    joined: list[Event] = []
+    texts: list[str] = []  # of the delta that ends ``joined``
+
+    def close_delta() -> None:
+        if len(texts) > 1:
+            last = joined[-1]
+            assert isinstance(last, Delta)
+            joined[-1] = replace(last, text="".join(texts))
+        texts.clear()
+
+    for event in events:
+        last = joined[-1] if joined else None
+        if isinstance(event, Delta):
+            if texts and isinstance(last, Delta) and _same_stream(last, event):
+                joined[-1] = event
+                texts.append(event.text)
+                continue
+            close_delta()
+            texts.append(event.text)
+        else:
+            close_delta()
+            if _supersedes(event, last):
+                joined.pop()
+        joined.append(event)
+    close_delta()
+    return joined
+
+
+def _same_stream(first: Delta, second: Delta) -> bool:
+    return first.request_id == second.request_id and first.channel is second.channel
+
+
+def _supersedes(event: Event, last: Event | None) -> bool:
+    if isinstance(event, PromptProgress) and isinstance(last, PromptProgress):
+        return event.request_id == last.request_id
+    return isinstance(event, ModelLoading) and isinstance(last, ModelLoading) and event.path == last.path
