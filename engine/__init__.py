@@ -1,0 +1,34 @@
+"""Fireside's inference engine: GGUF models on this machine, in this process. It knows neither Qt nor the app.
+
+The public face is ``EngineThread`` with ``EngineConfig``, the commands and events of ``protocol``, the errors of
+``errors``, and ``gguf`` for looking into model files without loading them.
+
+    protocol, errors    what crosses the border: commands, events, and one tree of errors
+    thread              commands in, events out, one loop; a failure becomes an event
+    load_thread, loader a model loads beside that loop: file, tokenizer, template, plan, memory, backend
+    request             the text side of a request: prompt to tokens, tokens to deltas
+    engine              token ids in, token ids out: schedule, run, sample, commit
+    scheduler           who computes what in a step, within one token budget
+    cache               KV blocks: reference counts, the radix tree of prefixes, copy-on-write
+    sampling            logits to a token; stop strings
+    model               hyperparameters, weights, and the plan: a model as a flat list of ops
+    kernels             backends that execute a plan: ``reference`` (NumPy), ``cpu``
+    tokenizer, chat     text to tokens and back; templates and channels
+    gguf                model files
+    scoring             how well a model predicts a given text
+    terminal            ``python -m engine``
+
+The life of a request: ``EngineThread.submit(GenerateRequest)`` puts it on a queue. The engine thread takes it up
+between two steps; ``request`` renders the template and tokenizes, so that only the template's own text can yield
+control tokens. The engine queues the sequence; the scheduler lets it in when there are blocks, with the longest
+prefix that the radix tree knows, and gives it a share of each step: the prompt in chunks, then one token a step.
+The backend computes the batch, each sequence's sampler chooses, full blocks enter the tree. Tokens become text in
+``request`` and leave as ``Delta`` events until an end token, a stop string, a limit or an abort; what was computed
+stays in the tree for the next turn.
+"""
+
+from engine.config import EngineConfig
+from engine.errors import EngineError
+from engine.thread import EngineThread
+
+__all__ = ["EngineConfig", "EngineError", "EngineThread"]

@@ -16,7 +16,8 @@
     │   └── InvalidParameterError a sampling or request parameter out of its range
     ├── GenerationError           a request failed while it ran
     │   └── NumericError          the model produced invalid numbers (NaN, or nothing left to choose)
-    └── ModelNotLoadedError       a request came while no model was loaded
+    ├── ModelNotLoadedError       a request came while no model was loaded
+    └── InsufficientMemoryError   the model, or the context wished for, does not fit into memory
 
 ``str(error)`` is one sentence a person can act on: what is wrong, and what to do.
 """
@@ -121,3 +122,7 @@ class NumericError(GenerationError):
 
 class ModelNotLoadedError(RequestError):
     """A request came while no model was loaded."""
+
+
+class InsufficientMemoryError(EngineError):
+    """The model, or the context wished for, does not fit into the memory that is free."""

@@ -1,0 +1,214 @@
+"""Loading a model: file, tokenizer, template, plan, memory plan and backend, in this order, with progress.
+
+Whatever can be refused is refused before anything large is allocated. It knows neither threads nor events; the
+progress callback may raise to break a load off, and then everything opened so far is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+
+from engine.config import EngineConfig, MemoryPlan, plan_memory
+from engine.kernels.backend import Backend
+from engine.protocol import LoadModel, LoadPhase, ModelInfo
+
+if TYPE_CHECKING:
+    from engine.chat import ChannelSplitter, ChatTemplate
+    from engine.gguf import GGUFFile
+    from engine.model import Hyperparameters
+    from engine.model.plan import Plan
+    from engine.tokenizer import StreamingDetokenizer, Tokenizer
+
+OnProgress = Callable[[LoadPhase, float, str], None]
+
+READ_CHUNK_BYTES = 64 << 20
+PAGE_BYTES = 4096
+
+# ``general.file_type`` of the GGUF specification, as people name it.
+FILE_TYPES = (
+    {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S"}
+    | {12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K"}
+    | {19: "IQ2_XXS", 20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS", 23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL"}
+    | {26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16"}
+    | {36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """Everything a loaded model consists of.
+
+    Attributes:
+        info: facts for the person.
+        tokenizer, template: the text side.
+        backend: the weights ready to run; the engine that uses it closes it.
+        num_blocks: blocks of the backend's KV cache.
+        notices: what the person should know.
+    """
+
+    info: ModelInfo
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    backend: Backend
+    num_blocks: int
+    notices: tuple[str, ...] = ()
+    _resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def new_text_stream(self) -> StreamingDetokenizer:
+        """Turns the tokens of one answer into text."""
+        from engine.tokenizer import StreamingDetokenizer
+
+        return StreamingDetokenizer(self.tokenizer)
+
+    def new_channel_stream(self, opens_reasoning: bool) -> ChannelSplitter:
+        """Sorts the text of one answer into channels."""
+        from engine.chat import ChannelSplitter
+
+        return ChannelSplitter(opens_reasoning)
+
+    def close(self) -> None:
+        """Free the backend and let go of the file; idempotent."""
+        self._resources.close()
+
+
+def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress) -> LoadedModel:
+    """Load the model that ``command`` names.
+
+    ``on_progress`` gets the phase, the fraction of the whole load and a message; what it raises ends the load.
+    Raises EngineError in many kinds, each with one sentence for the person.
+    """
+    # The heavy imports wait until a model is wanted: opening the app's window does not pay for them.
+    from engine.chat import load_template
+    from engine.gguf import open_model
+    from engine.model import bind_weights, build_plan, read_hyperparameters
+    from engine.tokenizer import load_tokenizer
+
+    with contextlib.ExitStack() as resources:
+        on_progress(LoadPhase.HEADER, 0.0, "Opening the file")
+        file = resources.enter_context(open_model(command.path))
+        hyperparameters = read_hyperparameters(file)
+        on_progress(LoadPhase.TOKENIZER, 0.03, "Reading the vocabulary")
+        tokenizer = load_tokenizer(file.metadata)
+        template = load_template(file.metadata, tokenizer)
+        on_progress(LoadPhase.WEIGHTS, 0.15, "Reading the weights")
+        weights = bind_weights(file, hyperparameters)
+        plan = build_plan(hyperparameters, weights)
+        memory = _plan_memory(command, config, file, hyperparameters, plan)
+        if memory.context_length != hyperparameters.context_length:
+            plan = build_plan(hyperparameters, weights, memory.context_length)
+        _read_weights(file, on_progress)
+        on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
+        num_threads = command.num_threads or config.num_threads or num_physical_cores()
+        backend = _make_backend(plan, memory, config, num_threads, on_progress)
+        resources.callback(backend.close)
+        on_progress(LoadPhase.READY, 1.0, "Ready")
+        info = _model_info(file, hyperparameters, template, memory, num_threads, getattr(backend, "kv_bytes", 0))
+        notices = tuple(_notices(command, hyperparameters, template))
+        return LoadedModel(info, tokenizer, template, backend, memory.num_blocks, notices, resources.pop_all())
+
+
+def num_physical_cores() -> int:
+    """Physical cores this process may use."""
+    usable = len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else 0
+    physical = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    return min(physical, usable) if usable else physical
+
+
+def _plan_memory(
+    command: LoadModel, config: EngineConfig, file: GGUFFile, hyperparameters: Hyperparameters, plan: Plan
+) -> MemoryPlan:
+    return plan_memory(
+        available_bytes=psutil.virtual_memory().available,
+        weights_bytes=file.file_bytes,
+        block_bytes=_backend_module(config).kv_bytes_per_block(plan),
+        trained_context_length=hyperparameters.context_length,
+        context_length=command.context_length or config.context_length,
+        kv_bytes=config.kv_bytes,
+    )
+
+
+def _read_weights(file: GGUFFile, on_progress: OnProgress) -> None:
+    """Touch every page of the weights, so that the first answer does not wait for the disk."""
+    num_read = 0
+    for name, tensor in file.tensors.items():
+        data = file.tensor_data(name)
+        for start in range(0, data.size, READ_CHUNK_BYTES):
+            np.max(data[start : start + READ_CHUNK_BYTES : PAGE_BYTES])
+            share = (num_read + start) / file.file_bytes
+            on_progress(LoadPhase.WEIGHTS, 0.15 + 0.35 * share, "Reading the weights")
+        num_read += tensor.num_bytes
+
+
+def _backend_module(config: EngineConfig) -> Any:
+    return importlib.import_module(f"engine.kernels.{config.backend}")
+
+
+def _make_backend(
+    plan: Plan, memory: MemoryPlan, config: EngineConfig, num_threads: int, on_progress: OnProgress
+) -> Backend:
+    module = _backend_module(config)
+    sizes = {"num_blocks": memory.num_blocks, "max_batch_tokens": config.max_batch_tokens}
+    if config.backend == "reference":
+        reference: Backend = module.ReferenceBackend(plan, **sizes)
+        return reference
+
+    def on_kernel_progress(message: str, fraction: float) -> None:
+        on_progress(LoadPhase.KERNELS, 0.5 + 0.5 * fraction, message)
+
+    cpu: Backend = module.CpuBackend(plan, **sizes, num_threads=num_threads, on_progress=on_kernel_progress)
+    return cpu
+
+
+def _model_info(
+    file: GGUFFile,
+    hyperparameters: Hyperparameters,
+    template: ChatTemplate,
+    memory: MemoryPlan,
+    num_threads: int,
+    kv_bytes: int,
+) -> ModelInfo:
+    return ModelInfo(
+        path=file.path,
+        name=file.metadata.string("general.name", file.path.stem).strip() or file.path.stem,
+        architecture=hyperparameters.architecture,
+        tensor_type=tensor_type_name(file),
+        num_parameters=sum(math.prod(tensor.shape) for tensor in file.tensors.values()),
+        file_bytes=file.file_bytes,
+        context_length=memory.context_length,
+        trained_context_length=hyperparameters.context_length,
+        vocab_size=hyperparameters.vocab_size,
+        num_threads=num_threads,
+        device="CPU",
+        kv_bytes=kv_bytes,
+        has_chat_template=not template.is_builtin,
+    )
+
+
+def tensor_type_name(file: GGUFFile) -> str:
+    """The type most weights have, as people name it: what the file says, else the type with most bytes."""
+    named = FILE_TYPES.get(file.metadata.integer("general.file_type", -1))
+    if named is not None:
+        return named
+    num_bytes: Counter[str] = Counter()
+    for tensor in file.tensors.values():
+        num_bytes[tensor.type.name] += tensor.num_bytes
+    return num_bytes.most_common(1)[0][0] if num_bytes else "?"
+
+
+def _notices(command: LoadModel, hyperparameters: Hyperparameters, template: ChatTemplate) -> list[str]:
+    notices = [template.notice] if template.notice else []
+    if command.context_length > hyperparameters.context_length:
+        notices.append(
+            f"The model was trained for {hyperparameters.context_length:,} tokens; "
+            f"its context is that long instead of {command.context_length:,}."
+        )
+    return notices

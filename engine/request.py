@@ -1,0 +1,170 @@
+"""The text side of a request: messages to prompt tokens before it runs, tokens to events while it runs.
+
+Tokens pass the detokenizer (whole characters only), the stop strings and the channel splitter, in this order, and
+leave as ``Delta`` events. It holds the request's clock, too. It does not know threads, scheduling or the KV cache.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from engine.errors import InvalidParameterError
+from engine.protocol import (
+    Channel,
+    Delta,
+    Event,
+    FinishReason,
+    GenerateRequest,
+    Notice,
+    PromptProgress,
+    RequestFinished,
+    RequestStarted,
+    RequestStats,
+    Role,
+)
+from engine.sampling.sampler import Sampler
+from engine.sampling.stop import StopStrings
+from engine.scheduler.sequence import Sequence
+
+if TYPE_CHECKING:
+    from engine.loader import LoadedModel
+
+
+class TextStream(Protocol):
+    """Tokens to text, never half a character."""
+
+    def push(self, token_id: int, /) -> str: ...
+    def flush(self) -> str: ...
+
+
+class ChannelStream(Protocol):
+    """Text to pieces of channels."""
+
+    def push(self, text: str, /) -> list[tuple[Channel, str]]: ...
+    def flush(self) -> list[tuple[Channel, str]]: ...
+
+
+@dataclass
+class _Clock:
+    """Times of a request, ``time.perf_counter`` seconds."""
+
+    submitted_s: float
+    admitted_s: float | None = None
+    first_token_s: float | None = None
+    last_token_s: float | None = None
+
+
+class Request:
+    """A ``GenerateRequest`` in work.
+
+    Attributes:
+        request_id: of the command.
+        sequence: its tokens in the engine; None until ``prepare``.
+    """
+
+    def __init__(self, command: GenerateRequest, submitted_s: float) -> None:
+        self.request_id = command.request_id
+        self.sequence: Sequence | None = None
+        self._command = command
+        self._clock = _Clock(submitted_s)
+        self._text: TextStream | None = None
+        self._channels: ChannelStream | None = None
+        self._stop = StopStrings(command.stop)
+        self._sampler = Sampler(command.sampling)
+        if command.max_tokens < 0:
+            raise InvalidParameterError("max_tokens cannot be negative; 0 means up to the end of the context.")
+        if (command.prompt is None) == (not command.messages):
+            raise InvalidParameterError("A request has either messages or a prompt.")
+
+    def prepare(self, model: LoadedModel) -> list[Event]:
+        """Render and tokenize the prompt and make the sequence; returns notices.
+
+        Raises TemplateError where no template can render the messages.
+        """
+        events: list[Event] = []
+        opens_reasoning = False
+        if self._command.prompt is not None:
+            segments: tuple[tuple[str, bool], ...] = ((self._command.prompt, True),)
+        else:
+            is_answer = self._command.messages[-1].role is not Role.ASSISTANT
+            rendered = model.template.render(self._command.messages, add_generation_prompt=is_answer)
+            segments, opens_reasoning = rendered.segments, rendered.opens_reasoning
+            events += [Notice(notice, self.request_id) for notice in rendered.notices]
+        prompt_token_ids = model.tokenizer.encode_prompt(segments)
+        self._text = model.new_text_stream()
+        self._channels = model.new_channel_stream(opens_reasoning)
+        self.sequence = Sequence(
+            self.request_id,
+            prompt_token_ids,
+            self._sampler,
+            self._command.max_tokens or model.info.context_length,
+            model.tokenizer.end_token_ids,
+        )
+        return events
+
+    def started(self) -> RequestStarted:
+        """The event for when the sequence got room in the KV cache."""
+        assert self.sequence is not None, "prepared"
+        self._clock.admitted_s = time.perf_counter()
+        return RequestStarted(
+            self.request_id, self.sequence.num_prompt_tokens, self.sequence.num_reused_tokens or 0
+        )
+
+    def progress(self) -> PromptProgress:
+        """The event for a share of the prompt that was read."""
+        assert self.sequence is not None, "prepared"
+        num_computed = min(self.sequence.num_computed_tokens, self.sequence.num_prompt_tokens)
+        return PromptProgress(self.request_id, num_computed, self.sequence.num_prompt_tokens)
+
+    def push(self, token_id: int) -> tuple[list[Event], bool]:
+        """Take up a new token; returns deltas, and whether a stop string ends the answer here."""
+        assert self.sequence is not None, "prepared"
+        assert self._text is not None, "prepared"
+        self._clock.last_token_s = time.perf_counter()
+        self._clock.first_token_s = self._clock.first_token_s or self._clock.last_token_s
+        if token_id in self.sequence.end_token_ids:
+            return [], False
+        shown, is_stopped = self._stop.push(self._text.push(token_id))
+        return self._deltas(shown), is_stopped
+
+    def flush(self) -> list[Event]:
+        """Deltas of the text that was held back, for when no more tokens come."""
+        if self._text is None or self._channels is None:
+            return []
+        shown, _ = self._stop.push(self._text.flush())
+        events = self._deltas(shown + self._stop.flush())
+        return events + [self._delta(channel, text) for channel, text in self._channels.flush() if text]
+
+    def finished(self, reason: FinishReason) -> RequestFinished:
+        """The last event of a request that ran, or that was stopped before it did."""
+        return RequestFinished(self.request_id, reason, self._stats())
+
+    def _deltas(self, text: str) -> list[Event]:
+        assert self._channels is not None, "prepared"
+        if not text:
+            return []
+        return [self._delta(channel, piece) for channel, piece in self._channels.push(text) if piece]
+
+    def _delta(self, channel: Channel, text: str) -> Delta:
+        assert self.sequence is not None, "prepared"
+        return Delta(self.request_id, channel, text, self.sequence.num_completion_tokens)
+
+    def _stats(self) -> RequestStats:
+        clock, sequence = self._clock, self.sequence
+        now = time.perf_counter()
+        num_completion = sequence.num_completion_tokens if sequence else 0
+        first = clock.first_token_s
+        generation_s = (clock.last_token_s or 0.0) - first if first is not None else 0.0
+        return RequestStats(
+            num_prompt_tokens=sequence.num_prompt_tokens if sequence else 0,
+            num_reused_tokens=(sequence.num_reused_tokens or 0) if sequence else 0,
+            num_completion_tokens=num_completion,
+            prompt_ms=1e3 * ((first or now) - clock.admitted_s) if clock.admitted_s is not None else 0.0,
+            first_token_ms=1e3 * (first - clock.submitted_s) if first is not None else 0.0,
+            generation_ms=1e3 * generation_s,
+            # The first token belongs to the prompt's time, so n tokens are n - 1 intervals.
+            tokens_per_second=(num_completion - 1) / generation_s if generation_s > 0 else 0.0,
+            seed=self._sampler.seed,
+        )

@@ -1,0 +1,318 @@
+"""The engine thread: commands in, events out, one loop.
+
+It owns the loaded model, its engine and the requests, and turns every failure into an event. Commands are taken up
+between steps, so a stop waits for one step at most; a model loads on a thread of its own meanwhile. It knows the
+app only as a function that takes events.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from engine.config import EngineConfig
+from engine.engine import Engine, StepOutput
+from engine.errors import EngineError, ModelNotLoadedError
+from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
+from engine.loader import LoadedModel, OnProgress, load_model
+from engine.protocol import (
+    AbortRequest,
+    Command,
+    CountTokens,
+    EjectModel,
+    EngineStopped,
+    Event,
+    FinishReason,
+    GenerateRequest,
+    LoadModel,
+    ModelEjected,
+    ModelLoaded,
+    ModelLoadFailed,
+    Notice,
+    RequestFailed,
+    Shutdown,
+    TokensCounted,
+)
+from engine.request import Request
+from engine.scheduler.sequence import Sequence
+
+_log = logging.getLogger(__name__)
+
+Load = Callable[[LoadModel, EngineConfig, OnProgress], LoadedModel]
+
+
+class EngineThread:
+    """The engine behind a queue of commands; the public face of the package.
+
+    ``on_event`` is called on the engine thread, in order, and must only hand the event over.
+    """
+
+    def __init__(
+        self, on_event: Callable[[Event], None], config: EngineConfig | None = None, *, load: Load = load_model
+    ) -> None:
+        self._inbox: queue.SimpleQueue[tuple[float, Command | LoadProgressed | LoadEnded]] = queue.SimpleQueue()
+        self._worker = _Worker(on_event, config or EngineConfig(), load, self._inbox)
+        self._thread = threading.Thread(target=self._worker.run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; it uses no processor time until a command comes."""
+        self._thread.start()
+
+    def submit(self, command: Command) -> None:
+        """Hand over a command; returns at once, from any thread."""
+        self._inbox.put((time.perf_counter(), command))
+
+    def stop(self, timeout_s: float = 5.0) -> bool:
+        """Abort everything and end the thread; False when it did not end in time."""
+        self.submit(Shutdown())
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+
+class _Worker:
+    """What runs on the engine thread."""
+
+    def __init__(
+        self,
+        on_event: Callable[[Event], None],
+        config: EngineConfig,
+        load: Load,
+        inbox: queue.SimpleQueue[tuple[float, Command | LoadProgressed | LoadEnded]],
+    ) -> None:
+        self._on_event = on_event
+        self._inbox = inbox
+        self._loads = LoadThread(load, config, lambda message: inbox.put((time.perf_counter(), message)))
+        self._model: LoadedModel | None = None
+        self._engine: Engine | None = None
+        self._requests: dict[str, Request] = {}
+        self._is_stopping = False
+
+    def run(self) -> None:
+        """Take commands and step until ``Shutdown``."""
+        while not self._is_stopping:
+            self._take_commands()
+            if self._engine is not None and self._engine.has_work and not self._is_stopping:
+                self._step(self._engine)
+        self._emit(EngineStopped())
+
+    # ------------------------------------------------------------------------------------------- commands
+
+    def _take_commands(self) -> None:
+        """Handle all messages that are there; wait for one when there is nothing to compute."""
+        is_idle = self._engine is None or not self._engine.has_work
+        while not self._is_stopping:
+            try:
+                sent_s, message = self._inbox.get(block=is_idle)
+            except queue.Empty:
+                return
+            self._handle(message, sent_s)
+            is_idle = False
+
+    def _handle(self, message: Command | LoadProgressed | LoadEnded, sent_s: float) -> None:
+        match message:
+            case GenerateRequest():
+                self._submit(message, sent_s)
+            case AbortRequest(request_id):
+                if request_id in self._requests:
+                    self._abort(self._requests[request_id])
+            case CountTokens():
+                self._count_tokens(message)
+            case LoadModel():
+                self._load(message)
+            case EjectModel():
+                self._stop_loading()
+                self._abort_all()
+                self._eject()
+            case Shutdown():
+                self._stop_loading()
+                self._abort_all()
+                self._eject()
+                self._is_stopping = True
+            case LoadProgressed():
+                if self._loads.is_current(message):
+                    self._emit(message.event)
+            case LoadEnded():
+                self._loaded(message)
+
+    def _submit(self, command: GenerateRequest, submitted_s: float) -> None:
+        """Take up a request; while a model loads it waits for that."""
+        if command.request_id in self._requests:
+            self._emit(Notice("This request is being answered already.", command.request_id))
+            return
+        try:
+            request = Request(command, submitted_s)
+        except Exception as error:
+            self._emit(RequestFailed(command.request_id, _sentence(error)))
+            return
+        self._requests[request.request_id] = request
+        if not self._loads.is_loading:
+            self._begin(request)
+
+    def _begin(self, request: Request) -> None:
+        """Tokenize the request and queue it in the engine."""
+        try:
+            if self._model is None or self._engine is None:
+                raise ModelNotLoadedError("No model is loaded; choose one first.")
+            for event in request.prepare(self._model):
+                self._emit(event)
+            assert request.sequence is not None, "prepared"
+            self._engine.add(request.sequence)
+        except Exception as error:
+            self._fail(request, error)
+
+    def _count_tokens(self, command: CountTokens) -> None:
+        if self._model is None:
+            self._emit(RequestFailed(command.request_id, "No model is loaded; choose one first."))
+            return
+        try:
+            num_tokens = len(self._model.tokenizer.encode(command.text))
+        except Exception as error:
+            self._emit(RequestFailed(command.request_id, _sentence(error)))
+        else:
+            self._emit(TokensCounted(command.request_id, num_tokens))
+
+    # ---------------------------------------------------------------------------------------------- model
+
+    def _load(self, command: LoadModel) -> None:
+        """Begin a load. What runs on the old model is aborted; what waits for a load waits for this one."""
+        if not self._loads.is_loading:
+            self._abort_all()
+        self._stop_loading()
+        self._eject()
+        self._loads.start(command)
+
+    def _stop_loading(self) -> None:
+        path = self._loads.cancel()
+        if path is not None:
+            self._emit(ModelLoadFailed(path, "Loading was stopped."))
+
+    def _loaded(self, ended: LoadEnded) -> None:
+        """Take over a model that was loaded, or say why it was not."""
+        if not self._loads.take(ended):
+            return
+        if ended.model is None:
+            message = _sentence(ended.error)
+            self._emit(ModelLoadFailed(ended.command.path, message))
+            for request in list(self._requests.values()):
+                self._fail(request, ModelNotLoadedError(f"No model is loaded. {message}"))
+            return
+        self._model = ended.model
+        self._engine = self._make_engine(ended.model)
+        self._emit(ModelLoaded(ended.model.info, ended.load_ms))
+        for notice in ended.model.notices:
+            self._emit(Notice(notice))
+        for request in list(self._requests.values()):
+            self._begin(request)
+
+    def _make_engine(self, model: LoadedModel) -> Engine:
+        return Engine(
+            model.backend,
+            num_blocks=model.num_blocks,
+            context_length=model.info.context_length,
+            on_admitted=self._admitted,
+        )
+
+    def _eject(self) -> None:
+        """Free the model, if there is one."""
+        model, self._model, self._engine = self._model, None, None
+        if model is None:
+            return
+        path = model.info.path
+        try:
+            model.close()
+        except Exception:
+            _log.exception("closing %s", path)
+        del model
+        gc.collect()  # buffers in cycles must be gone before the next model is weighed against free memory
+        self._emit(ModelEjected(path))
+
+    # ----------------------------------------------------------------------------------------------- steps
+
+    def _step(self, engine: Engine) -> None:
+        """One step of the engine; its outputs become events."""
+        try:
+            outputs = engine.step()
+        except Exception as error:  # a defect of the engine's own: start over with an empty KV cache
+            _log.exception("the engine failed")
+            for request in list(self._requests.values()):
+                self._fail(request, error)
+            assert self._model is not None, "an engine has a model"
+            self._engine = self._make_engine(self._model)
+            return
+        for output in outputs:
+            receiver = self._requests.get(output.sequence.request_id)
+            if receiver is not None:
+                try:
+                    self._deliver(receiver, output, engine)
+                except Exception as error:
+                    engine.finish(output.sequence, FinishReason.ABORTED)
+                    self._fail(receiver, error)
+
+    def _deliver(self, request: Request, output: StepOutput, engine: Engine) -> None:
+        """Turn what a step brought one request into events."""
+        if output.error is not None:
+            self._fail(request, output.error)
+            return
+        if output.sequence.num_completion_tokens <= 1:
+            self._emit(request.progress())
+        if output.token_id is None:
+            return
+        events, is_stopped = request.push(output.token_id)
+        for event in events:
+            self._emit(event)
+        if is_stopped:
+            engine.finish(output.sequence, FinishReason.STOP)
+            self._finish(request, FinishReason.STOP)
+        elif output.sequence.finish_reason is not None:
+            self._finish(request, output.sequence.finish_reason)
+
+    def _admitted(self, sequence: Sequence) -> None:
+        request = self._requests.get(sequence.request_id)
+        if request is not None:
+            self._emit(request.started())
+
+    def _abort(self, request: Request) -> None:
+        if request.sequence is not None and self._engine is not None:
+            self._engine.finish(request.sequence, FinishReason.ABORTED)
+        self._finish(request, FinishReason.ABORTED)
+
+    def _abort_all(self) -> None:
+        for request in list(self._requests.values()):
+            self._abort(request)
+
+    def _finish(self, request: Request, reason: FinishReason) -> None:
+        for event in request.flush():
+            self._emit(event)
+        self._emit(request.finished(reason))
+        self._requests.pop(request.request_id, None)
+
+    def _fail(self, request: Request, error: BaseException) -> None:
+        """End a request with an error; the text so far is delivered."""
+        if not isinstance(error, EngineError):
+            _log.error("request %s failed", request.request_id, exc_info=error)
+        try:
+            for event in request.flush():
+                self._emit(event)
+        except Exception:
+            _log.exception("flushing request %s", request.request_id)
+        self._emit(RequestFailed(request.request_id, _sentence(error)))
+        self._requests.pop(request.request_id, None)
+
+    def _emit(self, event: Event) -> None:
+        try:
+            self._on_event(event)
+        except Exception:
+            _log.exception("the receiver of events failed at %r", type(event).__name__)
+
+
+def _sentence(error: BaseException | None) -> str:
+    """What to tell the person about ``error``."""
+    if isinstance(error, EngineError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "There is not enough memory; close other programs or choose a smaller model."
+    return f"An internal error occurred ({type(error).__name__}: {error}); please report it."
