@@ -40,7 +40,9 @@ class ModelFileError(EngineError):
 
     def __init__(self, path: Path | str, message: str) -> None:
         self.path = Path(path)
-        super().__init__(f"{self.path.name}: {message}")
+        # Linux allows names that are no Unicode; a message must survive being printed and stored.
+        name = self.path.name.encode("utf-8", "backslashreplace").decode("utf-8")
+        super().__init__(f"{name}: {message}")
 
 
 class NotGGUFError(ModelFileError):

@@ -10,7 +10,7 @@ first, or a ``RawTensor`` with bytes of any tensor type. A list of pairs in plac
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,20 +57,18 @@ class RawTensor:
     offset: int | None = None
 
 
-Tensor = npt.NDArray[np.float32] | npt.NDArray[np.float16] | RawTensor
-MetadataItems = Mapping[str, object] | Iterable[tuple[str | bytes, object]]
-TensorItems = Mapping[str, Tensor] | Iterable[tuple[str | bytes, Tensor]]
+Items = Mapping[str, object] | Iterable[tuple[str | bytes, object]]
 
 
-def write_gguf(path: Path, metadata: MetadataItems = (), tensors: TensorItems = (), **overrides: object) -> Path:
+def write_gguf(path: Path, metadata: Items = (), tensors: Items = (), **overrides: object) -> Path:
     """Writes ``encode_gguf(...)`` to ``path`` and returns it."""
     path.write_bytes(encode_gguf(metadata, tensors, **overrides))  # type: ignore[arg-type]
     return path
 
 
 def encode_gguf(
-    metadata: MetadataItems = (),
-    tensors: TensorItems = (),
+    metadata: Items = (),
+    tensors: Items = (),
     *,
     version: int = 3,
     alignment: int = 32,
@@ -107,7 +105,7 @@ def encode_gguf(
 
 
 def write_shards(
-    folder: Path, prefix: str, metadata: Mapping[str, object], parts: list[Mapping[str, Tensor]]
+    folder: Path, prefix: str, metadata: Mapping[str, object], parts: Sequence[Mapping[str, object]]
 ) -> list[Path]:
     """Writes a shard set as llama.cpp's splitter does: all metadata in the first, ``split.*`` in each."""
     paths = []
@@ -123,7 +121,7 @@ def write_shards(
     return paths
 
 
-def _pairs(items: Mapping[str, object] | Iterable[tuple[str | bytes, object]]) -> list[tuple[str | bytes, object]]:
+def _pairs(items: Items) -> list[tuple[str | bytes, object]]:
     return list(items.items()) if isinstance(items, Mapping) else list(items)
 
 

@@ -75,10 +75,10 @@ def describe_non_model(head: bytes) -> str | None:
 def _describe_text(head: bytes) -> str | None:
     """What a text is; None where the bytes are no text."""
     encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    text = head.decode(encoding, "ignore").lstrip()
-    printable = sum(character.isprintable() or character in "\r\n\t" for character in text)
-    if not text or printable < len(text) or len(text.encode()) < len(head) // 3:
+    text = head.decode(encoding, "ignore")
+    if len(text.encode()) < len(head) // 3 or not all(map(_is_textual, text)):
         return None
+    text = text.lstrip()
     if text.startswith("version https://git-lfs.github.com/"):
         size = _POINTER_SIZE.search(head)
         stands_for = f" that stands for {int(size[1]) / 1e6:,.0f} MB" if size else ""
@@ -91,3 +91,7 @@ def _describe_text(head: bytes) -> str | None:
     if lowered.startswith(("{", "[")):
         return f"a JSON text, perhaps an error message of a server, not a GGUF model; {_AGAIN}"
     return f"a text file, not a GGUF model; {_AGAIN}"
+
+
+def _is_textual(character: str) -> bool:
+    return character.isprintable() or character in "\r\n\t\f\ufeff"

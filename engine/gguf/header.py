@@ -35,7 +35,8 @@ FIXED_BYTES = 24  # magic, version and the two counts
 SUPPORTED_VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
 
-# The largest known models have about 60 keys, 25,000 tensors (unmerged experts) and 800,000 strings in arrays.
+# Ten times what the largest published models need: tens of keys, some 25,000 tensors where experts are not merged,
+# and under a million strings (vocabulary and merges).
 MAX_METADATA = 1 << 16
 MAX_TENSORS = 1 << 17
 MAX_KEY_BYTES = (1 << 16) - 1  # of the specification

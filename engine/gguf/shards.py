@@ -5,6 +5,7 @@ Knows names and which files exist beside a path. Does not open any file.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -103,8 +104,10 @@ def shard_paths(path: Path) -> tuple[Path, ...]:
     if shard is None:
         return (path,)
     # One look at each file rather than a listing: a file system may ignore case, and a listing would not.
-    paths = tuple(path.with_name(shard.name_of(number)) for number in range(1, shard.count + 1))
-    missing = [number for number, each in enumerate(paths, start=1) if not each.exists()]
+    names = [shard.name_of(number) for number in range(1, shard.count + 1)]
+    missing = [
+        number for number, name in enumerate(names, 1) if not os.path.exists(os.path.join(path.parent, name))
+    ]
     if missing:
         noun, verb = ("shard", "is") if len(missing) == 1 else ("shards", "are")
         raise MissingShardsError(
@@ -112,7 +115,7 @@ def shard_paths(path: Path) -> tuple[Path, ...]:
             f"{noun} {_ranges(missing)} of {shard.count} {verb} missing from its folder; "
             f"download {'it' if len(missing) == 1 else 'them'} and put all shards side by side",
         )
-    return paths
+    return tuple(path.with_name(name) for name in names)
 
 
 def _ranges(numbers: list[int]) -> str:
