@@ -30,7 +30,7 @@ from engine.model.plan import (
     WriteKV,
 )
 from engine.model.rope import RopeParameters, rope_table
-from engine.model.weights import LayerWeights, Linear, Weights, bind_weights
+from engine.model.weights import AttentionWeights, LayerWeights, Linear, Weights, bind_weights
 
 
 def load_plan(file: GGUFFile, context_length: int = 0) -> tuple[Hyperparameters, Plan]:
@@ -69,9 +69,12 @@ class _Builder:
         model, weights = self._model, self._weights
         stream = self._buffer("stream", model.embedding_dim)
         self._ops.append(Embed(weights.token_embedding, stream, model.embedding_scale / self._stream_scale))
-        for layer, layer_weights in zip(model.layers, weights.layers, strict=True):
-            self._attention_part(stream, layer, layer_weights)
-            self._feed_forward_part(stream, layer, layer_weights)
+        for loop in range(model.num_loops):
+            if loop and model.has_norm_between_loops:
+                self._ops.append(RmsNorm(stream, weights.output_norm, stream, self._stream_eps))
+            for layer, layer_weights in zip(model.layers, weights.layers, strict=True):
+                self._attention_part(stream, layer, layer_weights)
+                self._feed_forward_part(stream, layer_weights)
         selected = Buffer("selected", model.embedding_dim, rows="logits")
         logits = Buffer("logits", model.vocab_size, rows="logits")
         self._buffers |= {buffer.name: buffer for buffer in (selected, logits)}
@@ -91,8 +94,15 @@ class _Builder:
         )
 
     def _attention_part(self, stream: Buffer, layer: LayerHyperparameters, weights: LayerWeights) -> None:
-        """stream += attention(norm(stream))"""
+        """stream += output(attention(norm(stream))), as far as the layer has it."""
+        if weights.attention_output is None:
+            return
         source = self._normed(stream, weights.attention_norm)
+        if weights.attention is not None:
+            source = self._attention(source, layer, weights.attention)
+        self._add_part(stream, self._matmul(source, weights.attention_output, "part"), weights.attention_post_norm)
+
+    def _attention(self, source: Buffer, layer: LayerHyperparameters, weights: AttentionWeights) -> Buffer:
         query = self._matmul(source, weights.query, "query")
         key = self._matmul(source, weights.key, "key")
         value = self._matmul(source, weights.value, "value")
@@ -117,19 +127,21 @@ class _Builder:
                 scale=self._model.attention_scale or layer.key_dim**-0.5,
                 window=layer.window,
                 soft_cap=self._model.attention_soft_cap,
+                sinks=weights.sinks,
             ),
         ]
-        self._add_part(
-            stream, self._matmul(attended, weights.attention_output, "part"), weights.attention_post_norm
-        )
+        return attended
 
-    def _feed_forward_part(self, stream: Buffer, layer: LayerHyperparameters, weights: LayerWeights) -> None:
-        """stream += down(activation(gate h) * up h), h = norm(stream)"""
+    def _feed_forward_part(self, stream: Buffer, weights: LayerWeights) -> None:
+        """stream += down(activation(gate h) * up h), h = norm(stream), where the layer has it."""
+        if weights.feed_forward is None:
+            return
         source = self._normed(stream, weights.feed_forward_norm)
-        gate = self._matmul(source, weights.gate, "gate")
-        up = self._matmul(source, weights.up, "up")
+        gate = self._matmul(source, weights.feed_forward.gate, "gate")
+        up = self._matmul(source, weights.feed_forward.up, "up")
         self._ops.append(GatedActivation(gate, up, gate, self._row.activation))
-        self._add_part(stream, self._matmul(gate, weights.down, "part"), weights.feed_forward_post_norm)
+        part = self._matmul(gate, weights.feed_forward.down, "part")
+        self._add_part(stream, part, weights.feed_forward_post_norm)
 
     def _normed(self, stream: Buffer, weight: Tensor | None) -> Buffer:
         if weight is None:
@@ -162,7 +174,8 @@ class _Builder:
 
     def _table(self, rope: RopeParameters) -> RopeTable:
         if rope not in self._tables:
-            is_interleaved = self._row.rope is RopePairs.ADJACENT
+            # A rotation in several dimensions always pairs halves.
+            is_interleaved = self._row.rope is RopePairs.ADJACENT and not rope.sections
             self._tables[rope] = rope_table(rope, is_interleaved=is_interleaved, factors=self._rope_factors(rope))
         return self._tables[rope]
 

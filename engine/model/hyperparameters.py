@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import CorruptFileError, MetadataError, UnsupportedModelError
 from engine.gguf import ArraySummary, GGUFFile
-from engine.model.architectures import ARCHITECTURES, Architecture, RopeLayers
+from engine.model.architectures import ARCHITECTURES, Architecture, RopeLayers, RopeSections
 from engine.model.rope import RopeParameters, RopeScaling, RopeScalingKind
 
 MAX_LAYERS = 1024
@@ -30,9 +30,10 @@ class LayerHyperparameters:
     """Shape of one layer.
 
     Attributes:
-        num_heads, num_kv_heads: query heads, and the heads of keys and values they share.
+        num_heads, num_kv_heads: query heads, and the heads of keys and values they share. No heads is no attention
+            in this layer; heads without KV heads is one matrix in its place.
         key_dim, value_dim: width of one head.
-        feed_forward_dim: width inside the feed-forward.
+        feed_forward_dim: width inside the feed-forward; 0 is none in this layer.
         window: tokens a token sees, itself included; None is all.
         rope: rotation of queries and keys; None is none.
     """
@@ -62,6 +63,8 @@ class Hyperparameters:
         logit_scale: factor on the logits.
         attention_scale: factor on q.k; None is 1 / sqrt(key_dim) of the layer.
         attention_soft_cap, logit_soft_cap: caps c of ``c * tanh(x / c)``; None is none.
+        num_loops: how often the layers run, one after the other.
+        has_norm_between_loops: the output norm also stands between two runs.
     """
 
     architecture: str
@@ -76,6 +79,8 @@ class Hyperparameters:
     attention_scale: float | None = None
     attention_soft_cap: float | None = None
     logit_soft_cap: float | None = None
+    num_loops: int = 1
+    has_norm_between_loops: bool = True
 
     @property
     def num_layers(self) -> int:
@@ -108,10 +113,23 @@ def read_hyperparameters(file: GGUFFile) -> Hyperparameters:
             f"a mixture of experts in the architecture {row.name!r} is not supported by this version; "
             "the file itself is fine, so choose another model or a newer version.",
         )
+    if keys.optional_positive("attention.temperature_scale"):
+        raise UnsupportedModelError(
+            file.path,
+            "attention that grows with the position is not supported by this version; "
+            "the file itself is fine, so choose another model or a newer version.",
+        )
     num_layers = keys.integer("block_count", maximum=MAX_LAYERS)
-    _check_layers(file, num_layers)
+    if row.only_with_layers not in {None, num_layers}:
+        raise UnsupportedModelError(
+            file.path,
+            f"the architecture {row.name!r} with {num_layers} layers is not supported by this version; "
+            "the file itself is fine, so choose another model or a newer version.",
+        )
     embedding_dim = keys.integer("embedding_length", maximum=MAX_WIDTH)
     layers = _read_layers(keys, row, num_layers, embedding_dim)
+    _check_layers(file, layers)
+    embedding_scale, residual_scale, logit_scale = _read_scales(keys, row, num_layers, embedding_dim)
     return Hyperparameters(
         architecture=row.name,
         context_length=keys.integer("context_length", maximum=MAX_CONTEXT_LENGTH),
@@ -119,7 +137,9 @@ def read_hyperparameters(file: GGUFFile) -> Hyperparameters:
         embedding_dim=embedding_dim,
         norm_eps=keys.number("attention.layer_norm_rms_epsilon", minimum=0.0, maximum=1.0),
         layers=layers,
-        embedding_scale=_read_embedding_scale(keys, row, embedding_dim),
+        embedding_scale=embedding_scale,
+        residual_scale=residual_scale,
+        logit_scale=logit_scale,
         attention_scale=_read_attention_scale(keys, row, layers, embedding_dim),
         attention_soft_cap=(
             keys.positive("attn_logit_softcapping", default=row.attention_soft_cap)
@@ -127,6 +147,8 @@ def read_hyperparameters(file: GGUFFile) -> Hyperparameters:
             else None
         ),
         logit_soft_cap=keys.optional_positive("final_logit_softcapping") if row.has_logit_soft_cap else None,
+        num_loops=keys.integer("num_loops", default=1, maximum=MAX_LAYERS // num_layers) if row.can_loop else 1,
+        has_norm_between_loops=not keys.boolean("skip_loop_final_norm", default=False),
     )
 
 
@@ -141,6 +163,11 @@ class _Keys:
     def __contains__(self, key: str) -> bool:
         return f"{self.prefix}.{key}" in self.metadata
 
+    def flags(self, key: str, num_layers: int) -> list[bool]:
+        """An array with one flag a layer."""
+        values: list[bool] = self.metadata.booleans(f"{self.prefix}.{key}", length=num_layers).tolist()
+        return values
+
     def is_array(self, key: str) -> bool:
         return self.metadata.is_array(f"{self.prefix}.{key}")
 
@@ -153,14 +180,17 @@ class _Keys:
             return default
         return self.metadata.integer(name, minimum=minimum, maximum=maximum)
 
+    def boolean(self, key: str, default: bool) -> bool:
+        return self.metadata.boolean(f"{self.prefix}.{key}", default=default)
+
     def per_layer(
-        self, key: str, num_layers: int, *, maximum: int, default: tuple[int, ...] | None = None
+        self, key: str, num_layers: int, *, minimum: int, maximum: int, default: tuple[int, ...] | None = None
     ) -> tuple[int, ...]:
         """A number for all layers, or an array with one a layer."""
         name = f"{self.prefix}.{key}"
         if default is not None and name not in self.metadata:
             return default
-        values = self.metadata.integers(name, length=num_layers, minimum=1, maximum=maximum)
+        values = self.metadata.integers(name, length=num_layers, minimum=minimum, maximum=maximum)
         return tuple(values.tolist())
 
     def number(
@@ -187,19 +217,24 @@ class _Keys:
 def _read_layers(
     keys: _Keys, row: Architecture, num_layers: int, embedding_dim: int
 ) -> tuple[LayerHyperparameters, ...]:
-    heads = keys.per_layer("attention.head_count", num_layers, maximum=MAX_HEADS)
-    kv_heads = keys.per_layer("attention.head_count_kv", num_layers, maximum=MAX_HEADS, default=heads)
-    feed_forward = keys.per_layer("feed_forward_length", num_layers, maximum=MAX_WIDTH)
-    if "attention.key_length" not in keys and embedding_dim % heads[0]:
-        raise keys.error("attention.head_count", f"{heads[0]} heads do not divide a width of {embedding_dim}.")
-    key_dim = keys.integer("attention.key_length", default=embedding_dim // heads[0], maximum=MAX_WIDTH)
+    least = 0 if row.can_omit_parts else 1
+    heads = keys.per_layer("attention.head_count", num_layers, minimum=least, maximum=MAX_HEADS)
+    kv_heads = keys.per_layer(
+        "attention.head_count_kv", num_layers, minimum=least, maximum=MAX_HEADS, default=heads
+    )
+    feed_forward = keys.per_layer("feed_forward_length", num_layers, minimum=least, maximum=MAX_WIDTH)
+    most_heads = max(1, *heads)
+    if "attention.key_length" not in keys and embedding_dim % most_heads:
+        raise keys.error("attention.head_count", f"{most_heads} heads do not divide a width of {embedding_dim}.")
+    key_dim = keys.integer("attention.key_length", default=embedding_dim // most_heads, maximum=MAX_WIDTH)
     value_dim = keys.integer("attention.value_length", default=key_dim, maximum=MAX_WIDTH)
     for count, kv_count in zip(heads, kv_heads, strict=True):
-        if count % kv_count:
+        if kv_count and count % kv_count:
             raise keys.error("attention.head_count_kv", f"{kv_count} KV heads cannot serve {count} heads.")
-        if count * key_dim > MAX_WIDTH or count * value_dim > MAX_WIDTH:
-            raise keys.error("attention.head_count", f"{count} heads of {max(key_dim, value_dim)} are too many.")
+    if most_heads * max(key_dim, value_dim) > MAX_WIDTH:
+        raise keys.error("attention.head_count", f"{most_heads} heads of {max(key_dim, value_dim)} are too many.")
     windows = _read_windows(keys, row, num_layers)
+    has_rope = _read_rope_layers(keys, row, windows)
     full, sliding = _read_rope(keys, row, key_dim)
     return tuple(
         LayerHyperparameters(
@@ -209,14 +244,23 @@ def _read_layers(
             value_dim=value_dim,
             feed_forward_dim=feed_forward[layer],
             window=windows[layer],
-            rope=(full if windows[layer] is None else sliding) if _has_rope(row, layer) else None,
+            rope=(full if windows[layer] is None else sliding) if has_rope[layer] else None,
         )
         for layer in range(num_layers)
     )
 
 
-def _has_rope(row: Architecture, layer: int) -> bool:
-    return row.rope_layers is RopeLayers.ALL or (layer + 1) % 4 != 0
+def _read_rope_layers(keys: _Keys, row: Architecture, windows: tuple[int | None, ...]) -> list[bool]:
+    """Which layers turn their queries and keys."""
+    match row.rope_layers:
+        case RopeLayers.ALL:
+            return [True] * len(windows)
+        case RopeLayers.NOT_EVERY_FOURTH:
+            return [(layer + 1) % 4 != 0 for layer in range(len(windows))]
+        case RopeLayers.SLIDING:
+            return [window is not None or not any(windows) for window in windows]
+        case RopeLayers.PATTERN:
+            return keys.flags("attention.rope_pattern", len(windows))
 
 
 def _read_windows(keys: _Keys, row: Architecture, num_layers: int) -> tuple[int | None, ...]:
@@ -227,8 +271,8 @@ def _read_windows(keys: _Keys, row: Architecture, num_layers: int) -> tuple[int 
     if not window:
         return (None,) * num_layers
     pattern = "attention.sliding_window_pattern"
-    if keys.is_array(pattern):
-        flags = keys.metadata.booleans(f"{keys.prefix}.{pattern}", length=num_layers).tolist()
+    if row.window.period is None or keys.is_array(pattern):
+        flags = keys.flags(pattern, num_layers)
     else:
         period = keys.integer(pattern, default=row.window.period, maximum=MAX_LAYERS)
         flags = [layer % period < period - 1 for layer in range(num_layers)]
@@ -241,14 +285,22 @@ def _read_rope(keys: _Keys, row: Architecture, key_dim: int) -> tuple[RopeParame
     if rotated_dims > key_dim or rotated_dims % 2:
         raise keys.error("rope.dimension_count", f"{rotated_dims} of {key_dim} values of a head cannot turn.")
     base = keys.number("rope.freq_base", minimum=1.0, maximum=1e12, default=10000.0, is_open=True)
-    full = RopeParameters(rotated_dims, base, _read_rope_scaling(keys))
+    if rotated_dims > 2:
+        base *= keys.positive("rope.scaling.alpha", default=1.0) ** (rotated_dims / (rotated_dims - 2))
+    full = RopeParameters(
+        rotated_dims,
+        base,
+        _read_rope_scaling(keys),
+        _read_rope_sections(keys, rotated_dims),
+        row.rope_sections is RopeSections.INTERLEAVED,
+    )
     if row.window is None:
         return full, full
     window_base = keys.number(
         "rope.freq_base_swa", minimum=1.0, maximum=1e12, default=row.window.rope_base or base, is_open=True
     )
     scaling = full.scaling if row.window.is_rope_scaled else RopeScaling()
-    return full, RopeParameters(rotated_dims, window_base, scaling)
+    return full, replace(full, base=window_base, scaling=scaling)
 
 
 def _read_rope_scaling(keys: _Keys) -> RopeScaling:
@@ -281,8 +333,25 @@ def _read_rope_scaling(keys: _Keys) -> RopeScaling:
     )
 
 
-def _read_embedding_scale(keys: _Keys, row: Architecture, embedding_dim: int) -> float:
-    return math.sqrt(embedding_dim) if row.scales_embedding else 1.0
+def _read_rope_sections(keys: _Keys, rotated_dims: int) -> tuple[int, ...]:
+    key = "rope.dimension_sections"
+    if key not in keys:
+        return ()
+    sections = keys.metadata.integers(f"{keys.prefix}.{key}", minimum=0, maximum=MAX_WIDTH).tolist()
+    if len(sections) not in {3, 4} or not any(sections):
+        raise keys.error(key, f"must be three or four counts of the {rotated_dims // 2} pairs.")
+    return tuple(sections)
+
+
+def _read_scales(keys: _Keys, row: Architecture, num_layers: int, embedding_dim: int) -> tuple[float, float, float]:
+    """Factors on the embedding, on what each part adds, and on the logits."""
+    if row.scales is None:
+        return math.sqrt(embedding_dim) if row.scales_embedding else 1.0, 1.0, 1.0
+    depth, width = row.scales.residual_by_depth, row.scales.logit_by_width
+    embedding = keys.positive("embedding_scale", default=row.scales.embedding)
+    residual = keys.positive("residual_scale", default=1.0 if depth is None else depth / math.sqrt(num_layers))
+    divisor = keys.positive("logit_scale", default=1.0 if width is None else width / embedding_dim)
+    return embedding, residual, 1.0 / divisor
 
 
 def _read_attention_scale(
@@ -315,22 +384,20 @@ def _read_vocab_size(file: GGUFFile, keys: _Keys) -> int:
     return vocab_size
 
 
-def _check_layers(file: GGUFFile, num_layers: int) -> None:
+def _check_layers(file: GGUFFile, layers: tuple[LayerHyperparameters, ...]) -> None:
     """Hold ``block_count`` against the layers that have tensors."""
     present = {int(match.group(1)) for name in file.tensors if (match := _LAYER_NAME.match(name))}
-    missing = next((layer for layer in range(num_layers) if layer not in present), None)
-    if missing is not None:
-        raise CorruptFileError(
-            file.path,
-            f"the header promises {num_layers:,} layers but layer {missing} has no tensors ({len(present)} have "
-            "some); download the file again or choose another.",
-        )
-    if len(present) > num_layers:
-        raise CorruptFileError(
-            file.path,
-            f"the header promises {num_layers:,} layers but {len(present):,} have tensors; "
-            "download the file again or choose another.",
-        )
+    expected = {index for index, layer in enumerate(layers) if layer.num_heads or layer.feed_forward_dim}
+    if missing := expected - present:
+        reason = f"layer {min(missing)} has no tensors ({len(present):,} layers have some)"
+    elif len(present - expected) > 0:
+        reason = f"there are tensors of layer {max(present - expected):,}"
+    else:
+        return
+    raise CorruptFileError(
+        file.path,
+        f"the header promises {len(layers):,} layers but {reason}; download the file again or choose another.",
+    )
 
 
 def _shown(text: str) -> str:

@@ -56,11 +56,15 @@ class RopeParameters:
         rotated_dims: leading values of a head that turn; even.
         base: frequency i is ``base ** (-2i / rotated_dims)``.
         scaling: applied on top.
+        sections: pairs of each of up to four dimensions, of which the fourth stands still for text; empty is none.
+        has_interleaved_sections: whether the pairs of the first three take turns.
     """
 
     rotated_dims: int
     base: float
     scaling: RopeScaling = RopeScaling()
+    sections: tuple[int, ...] = ()
+    has_interleaved_sections: bool = False
 
 
 def rope_table(
@@ -82,6 +86,8 @@ def rope_table(
         inv_freq = inv_freq * kept + inv_freq / scaling.factor * (1.0 - kept)
         stretch = 0.1 * math.log(scaling.factor)
         magnitude *= (1.0 + stretch) / (1.0 + scaling.log_multiplier * stretch)
+    if rope.sections:
+        inv_freq = inv_freq * _is_moved_by_text(rope)
     return RopeTable(inv_freq=inv_freq, magnitude=magnitude, interleaved=is_interleaved)
 
 
@@ -98,3 +104,12 @@ def _yarn_kept_share(rope: RopeParameters) -> npt.NDArray[np.float64]:
     high = min(rope.rotated_dims - 1.0, math.ceil(pair_that_turns(scaling.beta_slow)))
     pairs = np.arange(rope.rotated_dims // 2, dtype=np.float64)
     return 1.0 - np.clip((pairs - low) / max(0.001, high - low), 0.0, 1.0)
+
+
+def _is_moved_by_text(rope: RopeParameters) -> npt.NDArray[np.bool_]:
+    """Which pairs turn as text goes on: all but those of the fourth dimension."""
+    pair = np.arange(rope.rotated_dims // 2) % sum(rope.sections)
+    counts = np.array(rope.sections[:3])
+    if not rope.has_interleaved_sections:
+        return pair < counts.sum()
+    return pair < 3 * counts[pair % 3]

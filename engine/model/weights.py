@@ -59,21 +59,42 @@ class Linear:
 
 
 @dataclass(frozen=True, eq=False)
-class LayerWeights:
-    """Tensors of one layer; a norm is None where the architecture has none."""
+class AttentionWeights:
+    """What makes queries, keys and values; norms and sinks are None where the architecture has none."""
 
-    attention_norm: Tensor | None
     query: Linear
     key: Linear
     value: Linear
     query_norm: Tensor | None
     key_norm: Tensor | None
-    attention_output: Linear
-    attention_post_norm: Tensor | None
-    feed_forward_norm: Tensor | None
+    sinks: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class FeedForwardWeights:
+    """A gated feed-forward."""
+
     gate: Linear
     up: Linear
     down: Linear
+
+
+@dataclass(frozen=True, eq=False)
+class LayerWeights:
+    """Tensors of one layer; a norm is None where the architecture has none.
+
+    Attributes:
+        attention: None where ``attention_output`` alone stands for it.
+        attention_output: None where the layer has no attention part.
+        feed_forward: None where the layer has none.
+    """
+
+    attention_norm: Tensor | None
+    attention: AttentionWeights | None
+    attention_output: Linear | None
+    attention_post_norm: Tensor | None
+    feed_forward_norm: Tensor | None
+    feed_forward: FeedForwardWeights | None
     feed_forward_post_norm: Tensor | None
 
 
@@ -135,41 +156,69 @@ def bind_weights(file: GGUFFile, hyperparameters: Hyperparameters) -> Weights:
 def _bind_layer(
     binder: _Binder, row: Architecture, layer: LayerHyperparameters, prefix: str, embedding_dim: int
 ) -> LayerWeights:
-    query_dim, value_dim = layer.num_heads * layer.key_dim, layer.num_kv_heads * layer.value_dim
-    key_dim = layer.num_kv_heads * layer.key_dim
+    def norm(is_there: bool, name: str) -> Tensor | None:
+        return binder.vector(prefix + name, embedding_dim) if is_there else None
+
+    has_attention, has_feed_forward = layer.num_heads > 0, layer.feed_forward_dim > 0
+    attended_dim = layer.num_heads * layer.value_dim if layer.num_kv_heads else embedding_dim
+    return LayerWeights(
+        attention_norm=norm(has_attention and row.has_pre_norms, "attn_norm.weight"),
+        attention=_bind_attention(binder, row, layer, prefix, embedding_dim) if layer.num_kv_heads else None,
+        attention_output=(
+            binder.linear(f"{prefix}attn_output", embedding_dim, attended_dim) if has_attention else None
+        ),
+        attention_post_norm=norm(
+            has_attention and row.has_post_norms, "post_attention_norm" + row.post_norm_suffix
+        ),
+        feed_forward_norm=norm(has_feed_forward and row.has_pre_norms, row.feed_forward_norm + ".weight"),
+        feed_forward=_bind_feed_forward(binder, row, layer, prefix, embedding_dim) if has_feed_forward else None,
+        feed_forward_post_norm=norm(
+            has_feed_forward and row.has_post_norms, "post_ffw_norm" + row.post_norm_suffix
+        ),
+    )
+
+
+def _bind_attention(
+    binder: _Binder, row: Architecture, layer: LayerHyperparameters, prefix: str, embedding_dim: int
+) -> AttentionWeights:
+    query_dim, key_dim = layer.num_heads * layer.key_dim, layer.num_kv_heads * layer.key_dim
+    value_dim = layer.num_kv_heads * layer.value_dim
     if f"{prefix}attn_qkv.weight" in binder:
         query, key, value = binder.split(f"{prefix}attn_qkv", (query_dim, key_dim, value_dim), embedding_dim)
     else:
         query = binder.linear(f"{prefix}attn_q", query_dim, embedding_dim)
         key = binder.linear(f"{prefix}attn_k", key_dim, embedding_dim)
         value = binder.linear(f"{prefix}attn_v", value_dim, embedding_dim)
+
+    def norm(name: str, row_dim: int) -> Tensor | None:
+        match row.query_key_norm:
+            case QueryKeyNorm.NONE:
+                return None
+            case QueryKeyNorm.HEAD:
+                return binder.vector(prefix + name, layer.key_dim)
+            case QueryKeyNorm.ROW:
+                return binder.vector(prefix + name, row_dim)
+
+    return AttentionWeights(
+        query=query,
+        key=key,
+        value=value,
+        query_norm=norm("attn_q_norm.weight", query_dim),
+        key_norm=norm("attn_k_norm.weight", key_dim),
+        sinks=binder.vector(f"{prefix}attn_sinks.weight", layer.num_heads) if row.has_sinks else None,
+    )
+
+
+def _bind_feed_forward(
+    binder: _Binder, row: Architecture, layer: LayerHyperparameters, prefix: str, embedding_dim: int
+) -> FeedForwardWeights:
     hidden_dim = layer.feed_forward_dim
     if row.is_gate_up_fused:
         gate, up = binder.split(f"{prefix}ffn_up", (hidden_dim, hidden_dim), embedding_dim)
     else:
         gate = binder.linear(f"{prefix}ffn_gate", hidden_dim, embedding_dim)
         up = binder.linear(f"{prefix}ffn_up", hidden_dim, embedding_dim)
-
-    def norm(is_there: bool, name: str, width: int = embedding_dim) -> Tensor | None:
-        return binder.vector(prefix + name, width) if is_there else None
-
-    has_norm = row.query_key_norm is not QueryKeyNorm.NONE
-    is_by_head = row.query_key_norm is QueryKeyNorm.HEAD
-    return LayerWeights(
-        attention_norm=norm(row.has_pre_norms, "attn_norm.weight"),
-        query=query,
-        key=key,
-        value=value,
-        query_norm=norm(has_norm, "attn_q_norm.weight", layer.key_dim if is_by_head else query_dim),
-        key_norm=norm(has_norm, "attn_k_norm.weight", layer.key_dim if is_by_head else key_dim),
-        attention_output=binder.linear(f"{prefix}attn_output", embedding_dim, layer.num_heads * layer.value_dim),
-        attention_post_norm=norm(row.has_post_norms, "post_attention_norm" + row.post_norm_suffix),
-        feed_forward_norm=norm(row.has_pre_norms, row.feed_forward_norm + ".weight"),
-        gate=gate,
-        up=up,
-        down=binder.linear(f"{prefix}ffn_down", embedding_dim, hidden_dim),
-        feed_forward_post_norm=norm(row.has_post_norms, "post_ffw_norm" + row.post_norm_suffix),
-    )
+    return FeedForwardWeights(gate, up, down=binder.linear(f"{prefix}ffn_down", embedding_dim, hidden_dim))
 
 
 class _Binder:
