@@ -35,8 +35,8 @@ FIXED_BYTES = 24  # magic, version and the two counts
 SUPPORTED_VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
 
-# Ten times what the largest published models need: tens of keys, some 25,000 tensors where experts are not merged,
-# and under a million strings (vocabulary and merges).
+# Several times what the largest published models need: tens of keys, some 25,000 tensors where experts are not
+# merged, and under a million strings (vocabulary and merges).
 MAX_METADATA = 1 << 16
 MAX_TENSORS = 1 << 17
 MAX_KEY_BYTES = (1 << 16) - 1  # of the specification
@@ -44,7 +44,7 @@ MAX_NAME_BYTES = 1024
 MAX_STRING_BYTES = 1 << 24
 MAX_TEXT_BYTES = 1 << 26  # all keys, names and single strings together: what the header keeps in memory
 MAX_ARRAY_LENGTH = 1 << 24
-MAX_ARRAY_STRINGS = 1 << 23  # in all arrays together: half a second of walking
+MAX_ARRAY_STRINGS = 1 << 22  # in all arrays together: a third of a second of walking
 MAX_ARRAY_BYTES = 1 << 28
 MAX_RANK = 4
 _LARGEST_VERSION = 1000  # of a file that is merely newer
