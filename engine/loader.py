@@ -63,11 +63,11 @@ class LoadedModel:
     notices: tuple[str, ...] = ()
     _resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def new_text_stream(self) -> StreamingDetokenizer:
-        """Turns the tokens of one answer into text."""
+    def new_text_stream(self, continues_text: bool) -> StreamingDetokenizer:
+        """Turns the tokens of one answer, or of what continues a text, into text."""
         from engine.tokenizer import StreamingDetokenizer
 
-        return StreamingDetokenizer(self.tokenizer)
+        return StreamingDetokenizer(self.tokenizer, continues_text=continues_text)
 
     def new_channel_stream(self, opens_reasoning: bool) -> ChannelSplitter:
         """Sorts the text of one answer into channels."""

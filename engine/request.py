@@ -87,13 +87,14 @@ class Request:
         opens_reasoning = False
         if self._command.prompt is not None:
             segments: tuple[tuple[str, bool], ...] = ((self._command.prompt, True),)
+            is_answer = False
         else:
             is_answer = self._command.messages[-1].role is not Role.ASSISTANT
             rendered = model.template.render(self._command.messages, add_generation_prompt=is_answer)
             segments, opens_reasoning = rendered.segments, rendered.opens_reasoning
             events += [Notice(notice, self.request_id) for notice in rendered.notices]
         prompt_token_ids = model.tokenizer.encode_prompt(segments)
-        self._text = model.new_text_stream()
+        self._text = model.new_text_stream(continues_text=not is_answer)
         self._channels = model.new_channel_stream(opens_reasoning)
         self.sequence = Sequence(
             self.request_id,

@@ -65,7 +65,7 @@ class _Channels:
 
 
 class FakeModel(LoadedModel):
-    def new_text_stream(self) -> Any:
+    def new_text_stream(self, continues_text: bool) -> Any:
         return _Text()
 
     def new_channel_stream(self, opens_reasoning: bool) -> Any:

@@ -1,0 +1,90 @@
+"""Arguments that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from engine.config import EngineConfig
+from engine.errors import EngineError
+from engine.sampling.params import SamplingParams
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The positional MODEL, which may be left out."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        nargs="?",
+        help="a GGUF file, or the name of one in the models folder; left out: the starter model",
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Options of the engine."""
+    group = parser.add_argument_group("engine")
+    group.add_argument(
+        "--backend", choices=("cpu", "reference"), default="cpu", help="reference is the slow definition in NumPy"
+    )
+    group.add_argument("--context", type=int, default=0, metavar="N", help="tokens of context; 0 chooses")
+    group.add_argument("--threads", type=int, default=0, metavar="N", help="threads; 0 is one a physical core")
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """Options of the sampler and of the answer's end."""
+    default = SamplingParams()
+    group = parser.add_argument_group("sampling")
+    group.add_argument("--temperature", type=float, default=default.temperature, help="0 is greedy (%(default)s)")
+    group.add_argument("--top-k", type=int, default=default.top_k, help="0 is off (%(default)s)")
+    group.add_argument("--top-p", type=float, default=default.top_p, help="1 is off (%(default)s)")
+    group.add_argument("--min-p", type=float, default=default.min_p, help="0 is off (%(default)s)")
+    group.add_argument(
+        "--repeat-penalty", type=float, default=default.repeat_penalty, help="1 is off (%(default)s)"
+    )
+    group.add_argument(
+        "--presence-penalty", type=float, default=default.presence_penalty, help="0 is off (%(default)s)"
+    )
+    group.add_argument(
+        "--frequency-penalty", type=float, default=default.frequency_penalty, help="0 is off (%(default)s)"
+    )
+    group.add_argument("--seed", type=int, default=None, help="makes the answer reproducible")
+    group.add_argument("--max-tokens", type=int, default=0, metavar="N", help="0 is up to the end of the context")
+    group.add_argument("--stop", action="append", default=[], metavar="TEXT", help="ends the answer; repeatable")
+    group.add_argument("--system", default="", metavar="TEXT", help="a system prompt")
+
+
+def config_of(arguments: argparse.Namespace) -> EngineConfig:
+    """The engine's configuration from the options of ``add_engine``."""
+    return EngineConfig(backend=arguments.backend, num_threads=arguments.threads, context_length=arguments.context)
+
+
+def sampling_of(arguments: argparse.Namespace) -> SamplingParams:
+    """The sampling parameters from the options of ``add_sampling``."""
+    return SamplingParams(
+        temperature=arguments.temperature,
+        top_k=arguments.top_k,
+        top_p=arguments.top_p,
+        min_p=arguments.min_p,
+        repeat_penalty=arguments.repeat_penalty,
+        presence_penalty=arguments.presence_penalty,
+        frequency_penalty=arguments.frequency_penalty,
+        seed=arguments.seed,
+    )
+
+
+def read_text(given: str) -> str:
+    """The text itself, or all of stdin for "-"."""
+    return sys.stdin.read() if given == "-" else given
+
+
+def read_file(given: str) -> str:
+    """The text of a file, or all of stdin for "-". Raises EngineError where it cannot be read as UTF-8."""
+    if given == "-":
+        return sys.stdin.read()
+    try:
+        return Path(given).read_text(encoding="utf-8")
+    except OSError as error:
+        raise EngineError(f"{given} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise EngineError(f"{given} is not UTF-8 text (byte {error.start:,}).") from error

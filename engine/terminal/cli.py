@@ -1,0 +1,95 @@
+"""The commands and their arguments; every failure becomes one sentence and exit code 1."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from engine.errors import EngineError
+from engine.terminal import chat, generate, inspection, score
+from engine.terminal.arguments import add_engine, add_model, add_sampling
+from engine.terminal.output import Output
+
+Command = Callable[[argparse.Namespace, Output], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code (1: an error, 2: wrong usage, 130: interrupted)."""
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "replace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
+    arguments = _parser().parse_args(argv)
+    output = Output(arguments.json)
+    command: Command = arguments.command
+    try:
+        return command(arguments, output)
+    except EngineError as error:
+        output.error(str(error))
+        return 1
+    except BrokenPipeError:  # the reader has left, and so do we, without a second error at exit
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        output.note("Interrupted.")
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m engine", description="Language models on this machine, from the terminal."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_chat(commands)
+    _add_generate(commands)
+    _add_tokenize(commands)
+    _add_inspect(commands)
+    _add_score(commands)
+    return parser
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, command: Command, text: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(command=command)
+    add_model(parser)
+    parser.add_argument("--json", action="store_true", help="results as JSON on stdout")
+    return parser
+
+
+def _add_chat(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "chat", chat.run, "a conversation; from a pipe, one message a line")
+    add_sampling(parser)
+    add_engine(parser)
+
+
+def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "generate", generate.run, "one answer to one prompt")
+    parser.add_argument("prompt", metavar="PROMPT", help='what to answer; "-" reads stdin')
+    parser.add_argument("--raw", action="store_true", help="continue the prompt as it is, without a chat template")
+    add_sampling(parser)
+    add_engine(parser)
+
+
+def _add_tokenize(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "tokenize", inspection.tokenize, "the tokens of a text")
+    parser.add_argument("text", metavar="TEXT", help='"-" reads stdin')
+    parser.add_argument("--specials", action="store_true", help="let control tokens in the text be control tokens")
+    parser.add_argument("--prompt", action="store_true", help="as a whole prompt: with the model's first token")
+
+
+def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    _add(commands, "inspect", inspection.inspect, "header, chat template and tensors of a file")
+
+
+def _add_score(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "score", score.run, "mean negative log-likelihood of a text: lower is better predicted")
+    parser.add_argument("file", metavar="FILE", help='a text file; "-" reads stdin')
+    parser.add_argument("--tokens", type=int, default=0, metavar="N", help="only the first N tokens")
+    parser.add_argument("--all", action="store_true", help="with --json, the figure of each token, too")
+    add_engine(parser)

@@ -1,0 +1,140 @@
+"""``generate``: one answer to one prompt."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from engine.protocol import (
+    Channel,
+    Delta,
+    FinishReason,
+    GenerateRequest,
+    Message,
+    Notice,
+    PromptProgress,
+    RequestFailed,
+    RequestFinished,
+    RequestStats,
+    Role,
+)
+from engine.terminal.arguments import config_of, read_text, sampling_of
+from engine.terminal.models import find_model
+from engine.terminal.output import Output
+from engine.terminal.session import Session
+
+REQUEST_ID = "generate"
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Generate, streaming to the screen, or one document with ``--json``."""
+    prompt = read_text(arguments.prompt)
+    with Session(find_model(arguments.model), config_of(arguments), output) as session:
+        answer = stream(session, _request(arguments, prompt), output)
+        if isinstance(answer, str):
+            output.error(answer)
+            return 1
+        output.text("")
+        output.note(summary(answer.end.stats))
+        output.json(
+            {
+                "model": session.info.name,
+                "text": answer.text,
+                "reasoning": answer.reasoning,
+                "finish_reason": answer.end.reason,
+                "stats": answer.end.stats,
+                "notices": answer.notices,
+            }
+        )
+    return 130 if answer.end.reason is FinishReason.ABORTED else 0
+
+
+class Answer:
+    """An answer as it came in."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.reasoning = ""
+        self.notices: list[str] = []
+        self.end: RequestFinished
+
+
+def stream(session: Session, request: GenerateRequest, output: Output, is_lines: bool = False) -> Answer | str:
+    """Run ``request`` and print its answer as it comes; returns it, or the sentence it failed with.
+
+    Ctrl+C stops the answer and keeps what came; a second one raises KeyboardInterrupt. ``is_lines`` gives each
+    event as a line of JSON.
+    """
+    answer = Answer()
+    with _interrupts(lambda: session.abort(request.request_id)):
+        for event in session.generate(request):
+            if is_lines:
+                output.json({"event": type(event).__name__, **vars(event)})
+            if isinstance(event, PromptProgress):
+                output.progress(f"Reading ... {event.num_computed_tokens:,} of {event.num_prompt_tokens:,} tokens")
+                continue
+            output.end_progress()
+            if isinstance(event, Delta):
+                _show(event, answer, output)
+            elif isinstance(event, Notice):
+                output.note(event.message)
+                answer.notices.append(event.message)
+            elif isinstance(event, RequestFinished):
+                answer.end = event
+            elif isinstance(event, RequestFailed):
+                return event.message
+    return answer
+
+
+@contextlib.contextmanager
+def _interrupts(first: Callable[[], None]) -> Iterator[None]:
+    """Within it the first Ctrl+C calls ``first`` instead of raising: an exception could lose an event."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, previous)
+        first()
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def summary(stats: RequestStats) -> str:
+    """One line about an answer."""
+    reused = f" ({stats.num_reused_tokens:,} reused)" if stats.num_reused_tokens else ""
+    return (
+        f"[{stats.num_prompt_tokens:,} prompt tokens{reused}, {stats.num_completion_tokens:,} new, "
+        f"{stats.tokens_per_second:.1f} tokens/s, first after {stats.first_token_ms:.0f} ms, seed {stats.seed}]"
+    )
+
+
+def _request(arguments: argparse.Namespace, prompt: str) -> GenerateRequest:
+    options = {
+        "sampling": sampling_of(arguments),
+        "max_tokens": arguments.max_tokens,
+        "stop": tuple(arguments.stop),
+    }
+    if arguments.raw:
+        return GenerateRequest(REQUEST_ID, prompt=prompt, **options)
+    system = (Message(Role.SYSTEM, arguments.system),) if arguments.system else ()
+    return GenerateRequest(REQUEST_ID, messages=(*system, Message(Role.USER, prompt)), **options)
+
+
+def _show(delta: Delta, answer: Answer, output: Output) -> None:
+    if delta.channel is Channel.REASONING:
+        answer.reasoning += delta.text
+        output.text(delta.text, end="")
+        return
+    if answer.reasoning and not answer.text:
+        output.text("\n")
+    answer.text += delta.text
+    output.text(delta.text, end="")

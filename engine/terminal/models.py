@@ -1,0 +1,54 @@
+"""Which file the person means by MODEL."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import resources
+from pathlib import Path
+
+import platformdirs
+
+from engine.errors import EngineError
+from engine.gguf import is_model_file
+
+
+class ModelChoiceError(EngineError):
+    """No file is meant by what was given."""
+
+
+def models_folder() -> Path:
+    """Where the app keeps models: below ``FIRESIDE_HOME`` when that is set, else in the person's data folder."""
+    home = os.environ.get("FIRESIDE_HOME", "").strip()
+    if home:
+        return Path(home).expanduser().absolute() / "models"
+    return Path(platformdirs.user_data_dir("Fireside", appauthor=False)) / "models"
+
+
+def find_model(given: str | None) -> Path:
+    """The file for MODEL: a path, the name of a file in the models folder, or nothing for the starter model.
+
+    Raises ModelChoiceError, saying what there is instead.
+    """
+    folder = models_folder()
+    if given is not None:
+        for path in (Path(given).expanduser(), folder / given, folder / f"{given}.gguf"):
+            if path.exists():
+                return path
+        raise ModelChoiceError(f"There is no file {given!r}, neither here nor in the models folder {folder}.")
+    files = sorted(path for path in folder.rglob("*.gguf") if is_model_file(path.name)) if folder.is_dir() else []
+    starter = starter_file_name()
+    chosen = next((path for path in files if path.name == starter), files[0] if len(files) == 1 else None)
+    if chosen is None:
+        found = f"; it holds {len(files)} models, so name one" if files else ""
+        raise ModelChoiceError(f"The starter model is not in the models folder {folder}{found}: give a GGUF file.")
+    return chosen
+
+
+def starter_file_name() -> str | None:
+    """File name of the model that the set-up obtains; None outside a full installation."""
+    try:
+        pin = json.loads(resources.files("resources").joinpath("starter_model.json").read_text(encoding="utf-8"))
+    except (ModuleNotFoundError, FileNotFoundError):
+        return None
+    return str(pin["file_name"])
