@@ -1,0 +1,78 @@
+"""``fireside``: starts the app, or with ``--terminal`` the engine's chat in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.paths import HOME_VARIABLE, AppPaths
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run Fireside; returns the exit status."""
+    options = _parse(arguments)
+    if options.home is not None:
+        os.environ[HOME_VARIABLE] = str(options.home)
+    paths = AppPaths.default()
+    if options.model is not None and not options.model.is_file():
+        print(f"{options.model} is not there: give the path of a .gguf file.", file=sys.stderr)
+        return 2
+    if options.terminal:
+        return _run_terminal(paths, options.model)
+    if not _has_display():
+        print(
+            "There is no display here, so no window can open: chat in this terminal with --terminal, "
+            "or start Fireside from a graphical session.",
+            file=sys.stderr,
+        )
+        return 1
+    try:
+        from app.application import run
+    except ImportError as error:
+        if error.name is not None and not error.name.startswith("PySide6"):
+            raise
+        print(
+            f"The window cannot open because a system library is missing ({error}): "
+            "`python3 installers/source.py run` names the packages; --terminal works without.",
+            file=sys.stderr,
+        )
+        return 1
+    return run(paths, options.model and options.model.absolute())
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="fireside", description="Chat with language models on your own machine.")
+    parser.add_argument("--model", type=Path, help="the .gguf file to load, in place of the one used last")
+    parser.add_argument("--terminal", action="store_true", help="chat in this terminal instead of a window")
+    parser.add_argument("--home", type=Path, help="keep chats, settings and models below this folder")
+    parser.add_argument("--version", action="version", version=f"Fireside {importlib.metadata.version('fireside')}")
+    return parser.parse_args(arguments)
+
+
+def _run_terminal(paths: AppPaths, model: Path | None) -> int:
+    from app.library.starter import find_starter
+    from engine.__main__ import main as run_engine
+
+    model = model or find_starter(paths.models)
+    if model is None:
+        print(
+            f"There is no model yet: name one with --model, or put the starter model into {paths.models} "
+            "with `python3 installers/source.py run`.",
+            file=sys.stderr,
+        )
+        return 2
+    return run_engine(["chat", str(model)])
+
+
+def _has_display() -> bool:
+    if not sys.platform.startswith("linux"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The composition root: makes the services, the window and what connects them, runs Qt, takes all down again."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from PySide6.QtCore import QObject, QSocketNotifier, Qt, Signal
+from PySide6.QtWidgets import QApplication
+
+from app.context import AppContext
+from app.logs import install_exception_hooks, start_logging
+from app.paths import APP_NAME, AppPaths
+from app.single_instance import SingleInstance
+from app.theme import apply_theme
+from app.window.main_window import MainWindow
+from engine import EngineThread
+
+_log = logging.getLogger(__name__)
+
+
+def run(paths: AppPaths, model: Path | None = None) -> int:
+    """Run the app until its window is closed; returns the exit status."""
+    start_logging(paths.log_file)
+    QApplication.setApplicationName(APP_NAME)
+    QApplication.setDesktopFileName("fireside")
+    application = QApplication(sys.argv[:1])
+    instance = SingleInstance(paths.lock_file)
+    if not instance.acquire():
+        return _raise_running(instance, paths)
+    try:
+        return _run_window(application, instance, paths, model)
+    finally:
+        instance.release()
+
+
+def _run_window(application: QApplication, instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:
+    context = AppContext.create(paths, EngineThread)
+    controller = context.controller
+    reporter = _Reporter()
+    reporter.reported.connect(controller.notice, Qt.ConnectionType.QueuedConnection)
+    install_exception_hooks(reporter.reported.emit)
+    signals = _QuitSignals(application.quit)
+    apply_theme(application, context.settings)
+    window = MainWindow(controller, context.settings)
+
+    def show_window() -> None:
+        window.show()
+        window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+        window.raise_()
+        window.activateWindow()
+
+    def on_state(state: Qt.ApplicationState) -> None:
+        if state == Qt.ApplicationState.ApplicationActive:
+            controller.refresh_models()  # files may have come while the person was elsewhere
+
+    instance.raise_requested.connect(show_window)
+    application.applicationStateChanged.connect(on_state)
+    application.aboutToQuit.connect(context.close)
+    window.show()
+    context.start(model)
+    try:
+        return int(application.exec())
+    finally:
+        signals.close()
+
+
+def _raise_running(instance: SingleInstance, paths: AppPaths) -> int:
+    if instance.raise_other():
+        print("Fireside is running already; its window was brought to the front.")
+        return 0
+    print(
+        f"Fireside is running already with the chats in {paths.data} but does not answer: close it, or end its "
+        "process, and start again.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+class _Reporter(QObject):
+    """Carries a sentence from any thread to the GUI thread."""
+
+    reported = Signal(str)
+
+
+class _QuitSignals(QObject):
+    """Turns SIGINT and SIGTERM into a clean end.
+
+    Python runs a signal's handler only when it executes, which it may not while Qt waits; so the interpreter also
+    writes each signal to a socket that Qt watches.
+    """
+
+    def __init__(self, quit_app: Callable[[], None]) -> None:
+        super().__init__()
+        self._quit = quit_app
+        self._receiver, self._sender = socket.socketpair()
+        self._receiver.setblocking(False)
+        self._sender.setblocking(False)
+        self._notifier = QSocketNotifier(self._receiver.fileno(), QSocketNotifier.Type.Read, self)
+        self._notifier.activated.connect(self._on_readable)
+        self._old_descriptor = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
+        self._old_handlers: dict[int, Any] = {
+            number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+
+    def close(self) -> None:
+        """Give the signals back."""
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_descriptor)
+        self._notifier.setEnabled(False)
+        self._receiver.close()
+        self._sender.close()
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        _log.info("ending on signal %d", number)
+        self._quit()
+
+    def _on_readable(self) -> None:
+        try:
+            self._receiver.recv(64)
+        except BlockingIOError:
+            return

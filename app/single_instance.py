@@ -1,0 +1,84 @@
+"""One running app per data folder: a lock file, and a local socket by which a second start raises the first."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+
+from PySide6.QtCore import QLockFile, QObject, Signal
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+_log = logging.getLogger(__name__)
+
+ANSWER_WAIT_MS = 1000
+_RAISE = b"raise\n"
+
+
+class SingleInstance(QObject):
+    """Holds the lock of a data folder, or knows that another process does.
+
+    Signals:
+        raise_requested(): the app was started a second time.
+    """
+
+    raise_requested = Signal()
+
+    def __init__(self, lock_file: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._lock_file = lock_file
+        self._lock = QLockFile(str(lock_file))
+        self._lock.setStaleLockTime(
+            0
+        )  # never by age; the lock of a process that is gone is taken over all the same
+        self._server: QLocalServer | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock; False when another running app has it.
+
+        A folder in which no lock can be made has no chats that two apps could write, so it counts as taken.
+        """
+        try:
+            self._lock_file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            _log.warning("no lock: %s", error)
+            return True
+        if self._lock.tryLock(0):
+            self._listen()
+            return True
+        return self._lock.error() != QLockFile.LockError.LockFailedError
+
+    def raise_other(self) -> bool:
+        """Ask the running app to show its window; False when it does not answer."""
+        socket = QLocalSocket()
+        socket.connectToServer(self._server_name())
+        if not socket.waitForConnected(ANSWER_WAIT_MS):
+            return False
+        socket.write(_RAISE)
+        is_sent = bool(socket.waitForBytesWritten(ANSWER_WAIT_MS))
+        socket.disconnectFromServer()
+        return is_sent
+
+    def release(self) -> None:
+        """Let another app start."""
+        if self._server is not None:
+            self._server.close()
+        self._lock.unlock()
+
+    def _listen(self) -> None:
+        self._server = QLocalServer(self)
+        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        QLocalServer.removeServer(self._server_name())  # what a killed process left; the lock says it is ours
+        self._server.newConnection.connect(self._on_connection)
+        if not self._server.listen(self._server_name()):
+            _log.warning("a second start cannot reach this one: %s", self._server.errorString())
+
+    def _on_connection(self) -> None:
+        assert self._server is not None
+        while (socket := self._server.nextPendingConnection()) is not None:
+            socket.disconnected.connect(socket.deleteLater)
+            self.raise_requested.emit()
+
+    def _server_name(self) -> str:
+        digest = hashlib.sha256(str(self._lock_file).encode("utf-8", "surrogateescape")).hexdigest()
+        return f"fireside-{digest[:16]}"

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import time
+
+from app.storage.records import MessageStatus
+from engine.protocol import AbortRequest, Channel, GenerateRequest, RequestFailed, Role
+from tests.app.conftest import Bench, BenchMaker
+
+
+def _texts(bench: Bench) -> list[str]:
+    return [view.record.content for view in bench.controller.current_messages]
+
+
+def test_a_turn_streams_into_its_message_and_is_kept(bench: Bench, make_bench: BenchMaker) -> None:
+    deltas: list[tuple[str, str]] = []
+    bench.controller.delta.connect(lambda _c, _m, channel, text: deltas.append((channel, text)))
+    assert bench.controller.send("Hello  there")
+    request_id = bench.request()
+    bench.engine.say(request_id, "thinking", Channel.REASONING)
+    bench.engine.say(request_id, "Hi")
+    bench.engine.say(request_id, "!")
+    bench.engine.finish(request_id)
+    bench.wait_idle()
+    question, answer = (view.record for view in bench.controller.current_messages)
+    assert (question.role, question.content) == (Role.USER, "Hello  there")
+    assert (answer.content, answer.reasoning, answer.status) == ("Hi!", "thinking", MessageStatus.COMPLETE)
+    assert answer.stats is not None
+    assert (answer.stats["tokens_per_second"], answer.stats["finish_reason"]) == (99.0, "stop")
+    assert answer.model_name == "model"
+    assert "".join(text for channel, text in deltas if channel == "answer") == "Hi!"
+    assert bench.controller.conversations[0].title == "Hello there"
+    make_bench.close(bench)
+    again = make_bench()
+    assert [view.record for view in again.controller.current_messages] == [question, answer]
+
+
+def test_the_message_is_on_disk_before_the_engine_begins(bench: Bench) -> None:
+    bench.controller.send("durable?")
+    bench.request()
+    stored = bench.context.store.read_messages(bench.controller.current_id)
+    assert [(record.role, record.content) for record in stored] == [(Role.USER, "durable?"), (Role.ASSISTANT, "")]
+
+
+def test_a_partial_answer_is_saved_within_a_second(bench: Bench) -> None:
+    bench.controller.send("Count")
+    request_id = bench.request()
+    for number in range(30):
+        bench.engine.say(request_id, f"{number} ")
+        bench.qtbot.wait(50)
+    stored = bench.context.store.read_messages(bench.controller.current_id)[1].content
+    assert stored.startswith("0 1 2 3 4 5 6 7 8 ")
+    assert "29" not in stored
+
+
+def test_what_cannot_be_sent(bench: Bench) -> None:
+    assert not bench.controller.send("")
+    assert not bench.controller.send(" \n\t")
+    assert bench.controller.send("once")
+    assert not bench.controller.send("once"), "a double click sends one message"
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    assert _texts(bench) == ["once", ""]
+
+
+def test_a_very_long_and_an_odd_text(bench: Bench, make_bench: BenchMaker) -> None:
+    odd = "\x00 \x1b[31m \u202e" + "a" + "\u0301" * 10_000 + " \ud800 end"
+    long = "wörter " * 200_000
+    bench.ask(odd, "ok\x00\u202e")
+    bench.ask(long, "ok")
+    expected = [odd.replace("\ud800", "\ufffd"), "ok\x00\u202e", long, "ok"]
+    assert _texts(bench) == expected
+    assert "\u202e" not in bench.controller.conversations[0].title
+    make_bench.close(bench)
+    assert _texts(make_bench()) == expected
+
+
+def test_stop_keeps_the_text(bench: Bench) -> None:
+    bench.controller.send("go on")
+    request_id = bench.request()
+    bench.engine.say(request_id, "half an ans")
+    bench.controller.stop()
+    bench.wait_idle()
+    answer = bench.controller.current_messages[-1].record
+    assert (answer.content, answer.status) == ("half an ans", MessageStatus.STOPPED)
+    bench.engine.say(request_id, "late")
+    bench.qtbot.wait(40)
+    assert bench.controller.current_messages[-1].record.content == "half an ans"
+    assert bench.controller.send("next")
+
+
+def test_stop_before_the_engine_has_the_request(bench: Bench) -> None:
+    bench.controller.send("no")
+    bench.controller.stop()
+    bench.qtbot.wait(100)
+    assert not any(isinstance(command, GenerateRequest | AbortRequest) for command in bench.engine.commands)
+    assert bench.controller.current_messages[-1].record.status is MessageStatus.STOPPED
+
+
+def test_a_failed_answer_says_why_and_the_next_one_works(bench: Bench) -> None:
+    bench.controller.send("fail")
+    request_id = bench.request()
+    bench.engine.say(request_id, "some")
+    bench.engine.on_event(RequestFailed(request_id, "The model produced invalid numbers."))
+    bench.engine.requests.clear()
+    bench.wait_idle()
+    answer = bench.controller.current_messages[-1].record
+    assert (answer.status, answer.error, answer.content) == (
+        MessageStatus.FAILED, "The model produced invalid numbers.", "some",
+    )  # fmt: skip
+    bench.ask("again", "fine")
+    assert _texts(bench) == ["fail", "some", "again", "fine"]
+
+
+def test_two_chats_stream_side_by_side(bench: Bench) -> None:
+    bench.controller.send("in A")
+    first_id = bench.controller.current_id
+    first_request = bench.request()
+    bench.controller.new_conversation()
+    second_id = bench.controller.current_id
+    assert second_id != first_id
+    assert bench.controller.send("in B")
+    bench.qtbot.waitUntil(lambda: len(bench.engine.requests) == 2, timeout=3000)
+    second_request = bench.request(-1)
+    assert bench.controller.generating_ids == {first_id, second_id}
+    for number in range(5):
+        bench.engine.say(first_request, f"a{number}")
+        bench.engine.say(second_request, f"b{number}")
+    bench.qtbot.wait(40)
+    bench.controller.open_conversation(first_id)
+    assert _texts(bench) == ["in A", "a0a1a2a3a4"], "a chat that is opened again shows what came meanwhile"
+    bench.engine.finish(second_request)
+    bench.engine.finish(first_request)
+    bench.wait_idle()
+    assert _texts(bench) == ["in A", "a0a1a2a3a4"]
+    bench.controller.open_conversation(second_id)
+    assert _texts(bench) == ["in B", "b0b1b2b3b4"]
+
+
+def test_regenerate_and_edit_give_siblings_and_destroy_nothing(bench: Bench) -> None:
+    bench.ask("first", "one")
+    bench.ask("second", "two")
+    answer = bench.controller.current_messages[-1].record
+    bench.controller.regenerate(answer.id)
+    request = bench.request()
+    bench.engine.say(request, "other two")
+    bench.engine.finish(request)
+    bench.wait_idle()
+    view = bench.controller.current_messages[-1]
+    assert (_texts(bench), view.sibling_index, view.num_siblings) == (["first", "one", "second", "other two"], 1, 2)
+    bench.controller.edit_and_resend(bench.controller.current_messages[0].record.id, "first, edited")
+    request = bench.request()
+    assert [message.content for message in bench.engine.requests[-1].messages] == ["first, edited"]
+    bench.engine.say(request, "new one")
+    bench.engine.finish(request)
+    bench.wait_idle()
+    assert _texts(bench) == ["first, edited", "new one"]
+    bench.controller.select_sibling(bench.controller.current_messages[0].record.id, -1)
+    assert _texts(bench) == ["first", "one", "second", "other two"]
+    bench.controller.select_sibling(bench.controller.current_messages[-1].record.id, -1)
+    assert _texts(bench) == ["first", "one", "second", "two"]
+    bench.controller.select_sibling(bench.controller.current_messages[-1].record.id, -1)
+    assert _texts(bench) == ["first", "one", "second", "two"], "there is nothing before the first"
+    bench.qtbot.wait(50)
+    assert len(bench.context.store.read_messages(bench.controller.current_id)) == 7
+
+
+def test_an_edited_answer_stands_as_it_was_written(bench: Bench) -> None:
+    bench.ask("first", "one")
+    bench.controller.edit_and_resend(bench.controller.current_messages[1].record.id, "uno")
+    assert _texts(bench) == ["first", "uno"]
+    assert not bench.controller.is_generating
+    bench.controller.send("second")
+    bench.request()
+    assert [message.content for message in bench.engine.requests[-1].messages] == ["first", "uno", "second"]
+
+
+def test_editing_while_the_answer_streams_stops_the_old_one(bench: Bench) -> None:
+    bench.controller.send("old")
+    old_request = bench.request()
+    bench.engine.say(old_request, "old answer")
+    bench.qtbot.wait(30)
+    bench.controller.edit_and_resend(bench.controller.current_messages[0].record.id, "new")
+    bench.qtbot.waitUntil(
+        lambda: [r.request_id for r in bench.engine.requests] not in ([], [old_request]), timeout=3000
+    )
+    request = bench.request()
+    bench.engine.say(request, "new answer")
+    bench.engine.finish(request)
+    bench.wait_idle()
+    assert _texts(bench) == ["new", "new answer"]
+    bench.controller.select_sibling(bench.controller.current_messages[0].record.id, -1)
+    assert _texts(bench) == ["old", "old answer"]
+
+
+def test_without_a_model_the_message_is_kept_and_answered_later(make_bench: BenchMaker) -> None:
+    bench = make_bench(None)
+    assert bench.controller.send("anyone there?")
+    assert "no model yet" in bench.notices[-1]
+    assert str(bench.context.paths.models) in bench.notices[-1]
+    assert bench.controller.is_generating
+    bench.qtbot.wait(50)
+    assert not bench.engine.requests
+    bench.controller.load_model("other.gguf")
+    request = bench.request()
+    bench.engine.say(request, "yes")
+    bench.engine.finish(request)
+    bench.wait_idle()
+    assert _texts(bench) == ["anyone there?", "yes"]
+
+
+def test_a_model_that_fails_to_load_fails_the_waiting_answer(make_bench: BenchMaker) -> None:
+    bench = make_bench(None)
+    bench.engine.broken_models.add("broken.gguf")
+    bench.controller.send("hello")
+    bench.controller.load_model("broken.gguf")
+    bench.wait_idle()
+    answer = bench.controller.current_messages[-1].record
+    assert answer.status is MessageStatus.FAILED
+    assert "broken.gguf: broken" in answer.error
+    bench.controller.load_model("good.gguf")
+    bench.qtbot.waitUntil(lambda: bench.controller.model_info is not None, timeout=3000)
+    bench.controller.regenerate(answer.id)
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    assert bench.controller.current_messages[-1].record.status is MessageStatus.COMPLETE
+
+
+def test_delete_is_undone(bench: Bench, make_bench: BenchMaker) -> None:
+    bench.ask("keep me", "yes")
+    kept_id = bench.controller.current_id
+    bench.controller.delete_conversation(kept_id)
+    assert bench.controller.conversations == []
+    assert bench.controller.current_id != kept_id
+    bench.controller.restore_conversation(kept_id)
+    assert _texts(bench) == ["keep me", "yes"]
+    bench.controller.delete_conversation(kept_id)
+    make_bench.close(bench)
+    assert make_bench().controller.conversations == []
+
+
+def test_rename_pin_and_search(bench: Bench) -> None:
+    for text, answer in (
+        ("about apples", "Äpfel schmecken"),
+        ("about 日本語の文章", "東京です"),
+        ("third", "nothing"),
+    ):
+        bench.controller.new_conversation()
+        bench.ask(text, answer)
+    third, second, first = (record.id for record in bench.controller.conversations)
+    bench.controller.rename_conversation(third, "  Renamed \n title ")
+    bench.controller.rename_conversation(second, "  ")
+    bench.controller.pin_conversation(first, True)
+    assert [record.id for record in bench.controller.conversations] == [first, third, second]
+    assert bench.controller.conversations[1].title == "Renamed title"
+
+    def found(text: str) -> list[str]:
+        bench.controller.search(text)
+        bench.qtbot.wait(60)
+        return [record.id for record in bench.controller.conversations]
+
+    assert found("本語の") == [second]
+    assert found("東京") == [second], "two characters are a word in Chinese and Japanese"
+    assert found("schmeck") == [first]
+    assert found("renamed") == [third]
+    assert found('"') == []
+    assert found("") == [first, third, second]
+
+
+def test_drafts_outlast_the_app(bench: Bench, make_bench: BenchMaker) -> None:
+    bench.controller.save_draft("h")
+    bench.controller.save_draft("half a thought")
+    assert bench.controller.current_conversation.draft == "half a thought"
+    assert bench.controller.conversations == []
+    make_bench.close(bench)
+    again = make_bench()
+    assert again.controller.current_conversation.draft == "half a thought"
+    again.ask("sent", "ok")
+    assert again.controller.current_conversation.draft == ""
+
+
+def test_closing_in_mid_answer_is_quick_and_keeps_it(bench: Bench, make_bench: BenchMaker) -> None:
+    bench.controller.send("a long story")
+    bench.engine.say(bench.request(), "Once upon")
+    bench.qtbot.wait(30)
+    started = time.perf_counter()
+    make_bench.close(bench)
+    assert time.perf_counter() - started < 1
+    answer = make_bench().controller.current_messages[-1].record
+    assert (answer.content, answer.status) == ("Once upon", MessageStatus.INTERRUPTED)
+
+
+def test_tokens_are_counted_when_typing_pauses(bench: Bench) -> None:
+    counts: list[int] = []
+    bench.controller.tokens_counted.connect(counts.append)
+    for text in ("one", "one two", "one two three"):
+        bench.controller.count_tokens(text)
+    bench.qtbot.waitUntil(lambda: bool(counts), timeout=3000)
+    bench.qtbot.wait(200)
+    assert counts == [3]
+
+
+def test_the_context_is_reported_for_the_open_chat(bench: Bench) -> None:
+    used: list[tuple[int, int, int]] = []
+    bench.controller.context_used.connect(lambda *numbers: used.append(numbers))
+    bench.ask("one", "two")
+    assert used[-1] == (13, 4, 2048)
+    bench.controller.new_conversation()
+    assert used[-1] == (0, 0, 2048)
