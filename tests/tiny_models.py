@@ -123,33 +123,81 @@ RECIPES["qwen2-256_q4_k"] = replace(RECIPES["qwen2"], tensor_type=GGMLQuantizati
 def write_tiny_model(name: str, folder: Path) -> Path:
     """Writes the model of that recipe to ``folder`` and returns its path."""
     path = folder / f"{name}.gguf"
-    _TinyModel(path, RECIPES[name]).write()
+    recipe = RECIPES[name]
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    _TinyModel(recipe, TensorDraws(GGUFWriter(str(path), recipe.architecture), random, recipe.tensor_type)).write()
     return path
 
 
-class _TinyModel:
-    """One model being written."""
+class TensorDraws:
+    """Draws tensors and writes them with a vocabulary of bytes and fillers.
 
-    def __init__(self, path: Path, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self.random = np.random.default_rng(zlib.crc32(path.stem.encode()))
-        self.writer = GGUFWriter(str(path), recipe.architecture)
-        self.rotated_dims = recipe.rotated_dims or recipe.head_dim
+    Attributes:
+        writer: of the file.
+        random: source of all values, in the order of the calls.
+        tensor_type: of the matrices.
+    """
 
-    def write(self) -> None:
-        self._header()
-        self._vocabulary()
-        self._ends()
-        for index in range(self.recipe.num_layers):
-            self._attention(f"blk.{index}.")
-            self._feed_forward(f"blk.{index}.")
+    def __init__(self, writer: GGUFWriter, random: np.random.Generator, tensor_type: GGMLQuantizationType) -> None:
+        self.writer = writer
+        self.random = random
+        self.tensor_type = tensor_type
+
+    def vocabulary(self) -> None:
+        fillers = [f"t{index}" for index in range(VOCAB_SIZE - 258)]
+        self.writer.add_tokenizer_model("gpt2")
+        self.writer.add_tokenizer_pre("gpt-2")
+        self.writer.add_token_list([*_byte_tokens(), *fillers, "<|bos|>", "<|eos|>"])
+        self.writer.add_token_types([NORMAL] * (VOCAB_SIZE - 2) + [CONTROL] * 2)
+        self.writer.add_token_merges(["t h", "th e"])
+        self.writer.add_bos_token_id(VOCAB_SIZE - 2)
+        self.writer.add_eos_token_id(VOCAB_SIZE - 1)
+        self.writer.add_add_bos_token(False)
+
+    def vector(self, name: str, width: int, mean: float = 0.0, deviation: float = 0.1) -> None:
+        values = mean + deviation * self.random.standard_normal(width)
+        self.writer.add_tensor(name, values.astype(np.float32))
+
+    def matrix(self, name: str, num_rows: int, num_columns: int, scale: float = 1.0) -> None:
+        deviation = scale * num_columns**-0.5
+        values = self.random.standard_normal((num_rows, num_columns), np.float32) * np.float32(deviation)
+        if self.tensor_type == F32:
+            self.writer.add_tensor(name, values)
+            return
+        try:
+            stored = quantize(values, self.tensor_type)
+        except NotImplementedError:  # the package reads this type but cannot write it
+            num_blocks = values.size // GGML_QUANT_SIZES[self.tensor_type][0]
+            blocks = random_blocks(self.tensor_type, num_blocks, num_columns**-0.5, self.random)
+            stored = blocks.reshape(num_rows, -1)
+        self.writer.add_tensor(name, stored, raw_dtype=self.tensor_type)
+
+    def finish(self) -> None:
         self.writer.write_header_to_file()
         self.writer.write_kv_data_to_file()
         self.writer.write_tensors_to_file()
         self.writer.close()
 
+
+class _TinyModel:
+    """One model being written."""
+
+    def __init__(self, recipe: Recipe, draws: TensorDraws) -> None:
+        self.recipe = recipe
+        self.draws = draws
+        self.rotated_dims = recipe.rotated_dims or recipe.head_dim
+
+    def write(self) -> None:
+        self._header()
+        self.draws.vocabulary()
+        self._ends()
+        for index in range(self.recipe.num_layers):
+            self._attention(f"blk.{index}.")
+            self._feed_forward(f"blk.{index}.")
+        self.draws.finish()
+
     def _header(self) -> None:
-        recipe, writer = self.recipe, self.writer
+        recipe, writer = self.recipe, self.draws.writer
         writer.add_name("tiny")
         writer.add_context_length(128)
         writer.add_embedding_length(recipe.embedding_dim)
@@ -170,32 +218,21 @@ class _TinyModel:
             writer.add_rope_scaling_orig_ctx_len(recipe.long_rope_context)
             writer.add_rope_scaling_attn_factors(1.19)
 
-    def _vocabulary(self) -> None:
-        fillers = [f"t{index}" for index in range(VOCAB_SIZE - 258)]
-        self.writer.add_tokenizer_model("gpt2")
-        self.writer.add_tokenizer_pre("gpt-2")
-        self.writer.add_token_list([*_byte_tokens(), *fillers, "<|bos|>", "<|eos|>"])
-        self.writer.add_token_types([NORMAL] * (VOCAB_SIZE - 2) + [CONTROL] * 2)
-        self.writer.add_token_merges(["t h", "th e"])
-        self.writer.add_bos_token_id(VOCAB_SIZE - 2)
-        self.writer.add_eos_token_id(VOCAB_SIZE - 1)
-        self.writer.add_add_bos_token(False)
-
     def _ends(self) -> None:
         """What comes before and after the layers."""
         recipe, width = self.recipe, self.recipe.embedding_dim
         is_scaled = "embedding_scale" in recipe.keys or "gemma" in recipe.architecture
         deviation = 0.06 if is_scaled else 0.25
-        self._matrix("token_embd.weight", VOCAB_SIZE, width, scale=width**0.5 * deviation)
+        self.draws.matrix("token_embd.weight", VOCAB_SIZE, width, scale=width**0.5 * deviation)
         self._norm("output_norm")
         if not recipe.is_tied:
-            self._matrix("output.weight", VOCAB_SIZE, width)
+            self.draws.matrix("output.weight", VOCAB_SIZE, width)
         if recipe.has_rope_freqs:
-            self.writer.add_tensor("rope_freqs.weight", _llama3_rope_freqs(recipe.head_dim))
+            self.draws.writer.add_tensor("rope_freqs.weight", _llama3_rope_freqs(recipe.head_dim))
         if recipe.long_rope_context:
             for slope, kind in ((2, "long"), (1, "short")):
                 factors = 1 + slope * np.linspace(0, 1, self.rotated_dims // 2)
-                self.writer.add_tensor(f"rope_factors_{kind}.weight", factors.astype(np.float32))
+                self.draws.writer.add_tensor(f"rope_factors_{kind}.weight", factors.astype(np.float32))
 
     def _attention(self, prefix: str) -> None:
         recipe, width = self.recipe, self.recipe.embedding_dim
@@ -204,12 +241,12 @@ class _TinyModel:
             self._norm(prefix + "attn_norm")
         parts = {"qkv": query + 2 * key} if recipe.is_qkv_fused else {"q": query, "k": key, "v": key}
         for part, num_rows in parts.items():
-            self._matrix(f"{prefix}attn_{part}.weight", num_rows, width)
+            self.draws.matrix(f"{prefix}attn_{part}.weight", num_rows, width)
             if recipe.biases:
-                self._vector(f"{prefix}attn_{part}.bias", num_rows)
-        self._matrix(prefix + "attn_output.weight", width, query)
+                self.draws.vector(f"{prefix}attn_{part}.bias", num_rows)
+        self.draws.matrix(prefix + "attn_output.weight", width, query)
         if recipe.biases == "all":
-            self._vector(prefix + "attn_output.bias", width)
+            self.draws.vector(prefix + "attn_output.bias", width)
         if recipe.query_key_norm:
             is_by_head = recipe.query_key_norm == "head"
             self._norm(prefix + "attn_q_norm", recipe.head_dim if is_by_head else query)
@@ -223,34 +260,16 @@ class _TinyModel:
         if recipe.has_pre_norms:
             self._norm(prefix + recipe.feed_forward_norm)
         if not recipe.is_gate_up_fused:
-            self._matrix(prefix + "ffn_gate.weight", hidden, width)
-        self._matrix(prefix + "ffn_up.weight", 2 * hidden if recipe.is_gate_up_fused else hidden, width)
-        self._matrix(prefix + "ffn_down.weight", width, hidden)
+            self.draws.matrix(prefix + "ffn_gate.weight", hidden, width)
+        self.draws.matrix(prefix + "ffn_up.weight", 2 * hidden if recipe.is_gate_up_fused else hidden, width)
+        self.draws.matrix(prefix + "ffn_down.weight", width, hidden)
         if recipe.biases == "all":
-            self._vector(prefix + "ffn_up.bias", hidden)
-            self._vector(prefix + "ffn_down.bias", width)
-            self._vector(prefix + "ffn_gate.bias", hidden)
+            self.draws.vector(prefix + "ffn_up.bias", hidden)
+            self.draws.vector(prefix + "ffn_down.bias", width)
+            self.draws.vector(prefix + "ffn_gate.bias", hidden)
 
     def _norm(self, name: str, width: int | None = None) -> None:
-        self._vector(name + ".weight", width or self.recipe.embedding_dim, mean=1.0)
-
-    def _vector(self, name: str, width: int, mean: float = 0.0) -> None:
-        values = mean + 0.1 * self.random.standard_normal(width)
-        self.writer.add_tensor(name, values.astype(np.float32))
-
-    def _matrix(self, name: str, num_rows: int, num_columns: int, scale: float = 1.0) -> None:
-        deviation = scale * num_columns**-0.5
-        values = self.random.standard_normal((num_rows, num_columns), np.float32) * np.float32(deviation)
-        tensor_type = self.recipe.tensor_type
-        if tensor_type == F32:
-            self.writer.add_tensor(name, values)
-            return
-        try:
-            stored = quantize(values, tensor_type)
-        except NotImplementedError:  # the package reads this type but cannot write it
-            num_blocks = values.size // GGML_QUANT_SIZES[tensor_type][0]
-            stored = random_blocks(tensor_type, num_blocks, num_columns**-0.5, self.random).reshape(num_rows, -1)
-        self.writer.add_tensor(name, stored, raw_dtype=tensor_type)
+        self.draws.vector(name + ".weight", width or self.recipe.embedding_dim, mean=1.0)
 
 
 def random_blocks(
