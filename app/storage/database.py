@@ -185,6 +185,7 @@ def _salvage(damaged: Path, connection: sqlite3.Connection) -> tuple[int, int]:
         copy = _copy_database(damaged, Path(folder))
         with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as source:
             source.text_factory = _decode
+            source.execute("PRAGMA writable_schema = ON")  # read on past a broken schema entry
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("BEGIN IMMEDIATE")
             for table in ("conversation", "message"):

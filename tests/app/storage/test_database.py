@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.storage import database as database_module
+from app.storage.conversations import read_conversations, read_messages, save_conversation, save_message
+from app.storage.database import Database, open_database
+from app.storage.migrations import MIGRATIONS, SCHEMA_VERSION, migrate, schema_version
+from app.storage.records import ConversationRecord, MessageRecord
+from engine.protocol import Role
+
+
+def _fill(database: Database, num_conversations: int = 3, text: str = "text") -> None:
+    connection = database.connect()
+    connection.execute("BEGIN")
+    for number in range(num_conversations):
+        save_conversation(connection, ConversationRecord(f"c{number}", f"title {number}", 1.0, float(number)))
+        save_message(connection, MessageRecord(f"m{number}", f"c{number}", None, Role.USER, f"{text} {number}"))
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def _titles(database: Database) -> set[str]:
+    connection = database.connect()
+    try:
+        return {record.title for record in read_conversations(connection)}
+    finally:
+        connection.close()
+
+
+def test_a_new_database_is_ready(tmp_path: Path) -> None:
+    database = open_database(tmp_path / "дом 家" / "chats.db")
+    assert (database.notices, database.is_temporary) == ((), False)
+    connection = database.connect()
+    assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert connection.execute("PRAGMA foreign_keys").fetchone()[0] == 1
+    assert schema_version(connection) == SCHEMA_VERSION
+    with pytest.raises(sqlite3.IntegrityError):
+        save_message(connection, MessageRecord("m", "nowhere", None, Role.USER, "x"))
+    connection.close()
+
+
+def test_migrations_run_once_each_and_a_failing_one_changes_nothing(tmp_path: Path) -> None:
+    database = open_database(tmp_path / "chats.db")
+    _fill(database)
+    connection = database.connect()
+    second = ("ALTER TABLE conversation ADD COLUMN folder TEXT", "UPDATE conversation SET folder = 'x'")
+    broken = ("ALTER TABLE conversation ADD COLUMN colour TEXT", "SELECT nonsense")
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, (*MIGRATIONS, second, broken))
+    assert schema_version(connection) == SCHEMA_VERSION + 1
+    assert connection.execute("SELECT DISTINCT folder FROM conversation").fetchall() == [("x",)]
+    names = [row[1] for row in connection.execute("PRAGMA table_info(conversation)")]
+    assert "folder" in names
+    assert "colour" not in names
+    migrate(connection, (*MIGRATIONS, second))
+    connection.close()
+
+
+def test_a_newer_database_is_refused_and_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    first = open_database(path)
+    _fill(first)
+    connection = first.connect()
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    connection.close()
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    database = open_database(path)
+    assert "newer Fireside" in database.notices[0]
+    assert database.is_temporary
+    assert _titles(database) == set()
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+    database.discard_temporary()
+    assert not database.path.exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"<html>not a database</html>" * 9, b"SQLite format 3\x00short", b"\x00" * 5000]
+)
+def test_what_is_no_database_is_set_aside(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "chats.db"
+    path.write_bytes(content)
+    database = open_database(path)
+    assert "damaged" in database.notices[0]
+    assert not database.is_temporary
+    [kept] = [name for name in os.listdir(tmp_path) if "damaged" in name]
+    assert kept in database.notices[0]
+    assert (tmp_path / kept).read_bytes() == content
+    assert open_database(path).notices == ()
+
+
+def test_a_damaged_database_gives_what_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    database = open_database(path)
+    _fill(database, 200, "x" * 2000)
+    pages = bytearray(path.read_bytes())
+    for page in range(60, 64):
+        pages[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(pages)
+    damaged = open_database(path)
+    assert "recovered" in damaged.notices[0]
+    assert len(_titles(damaged)) > 150
+    assert bytes(pages) in [(tmp_path / name).read_bytes() for name in os.listdir(tmp_path)]
+
+
+def test_messages_whose_chat_was_lost_are_recovered_too(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    _fill(open_database(path))
+    connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM conversation WHERE id = 'c1'")
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_schema SET rootpage = 99999 WHERE name = 'message_by_parent'")
+    connection.commit()
+    connection.close()
+    assert _titles(open_database(path)) == {"title 0", "title 2", "Recovered chat"}
+
+
+def test_an_unreachable_folder_gives_a_temporary_database(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    database = open_database(tmp_path / "file" / "data" / "chats.db")
+    assert database.is_temporary
+    assert "cannot be saved" in database.notices[0]
+    _fill(database)
+    assert len(_titles(database)) == 3
+    database.discard_temporary()
+
+
+def test_chats_in_a_read_only_folder_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "chats.db"
+    first = open_database(path)
+    _fill(first)
+    keep_log = first.connect()  # so that the chats still lie in the write-ahead log
+    keep_log.execute("SELECT 1 FROM conversation").fetchone()
+    shutil.copytree(tmp_path, tmp_path / "copy")
+
+    def refuse(connection: sqlite3.Connection) -> None:
+        if str(tmp_path / "copy") in connection.execute("PRAGMA database_list").fetchone()[2]:
+            raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr(database_module, "_require_writable", refuse)
+    database = open_database(tmp_path / "copy" / "chats.db")
+    assert database.is_temporary
+    assert "readonly" in database.notices[0]
+    assert len(_titles(database)) == 3
+    keep_log.close()
+    database.discard_temporary()
+
+
+def test_a_bad_record_hides_no_other(tmp_path: Path) -> None:
+    database = open_database(tmp_path / "chats.db")
+    _fill(database)
+    connection = database.connect()
+    connection.execute("UPDATE conversation SET title = x'ff41', created_at = 'yesterday' WHERE id = 'c0'")
+    connection.execute("UPDATE conversation SET updated_at = 9e999, is_pinned = 'maybe', draft = 7 WHERE id = 'c1'")
+    connection.execute(
+        "INSERT INTO message (id, conversation_id, parent_id, role, content, created_at, status, stats) VALUES"
+        " ('b1', 'c0', 'm0', 'wizard', x'00fe', 'noon', 'unheard of', '{broken')"
+    )
+    save_message(connection, MessageRecord("b2", "c0", "b1", Role.ASSISTANT, "fine", stats={"seed": 1}))
+    assert {record.id for record in read_conversations(connection)} == {"c0", "c1", "c2"}
+    first, bad, last = read_messages(connection, "c0")
+    assert (first.content, bad.content, bad.stats, last.content) == ("text 0", "\x00\ufffd", None, "fine")
+    assert last.stats == {"seed": 1}
+    connection.close()

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.storage.conversations import find_conversations, save_conversation, save_message
+from app.storage.records import ConversationRecord, MessageRecord, MessageStatus
+from app.storage.store import ChatStore
+from engine.protocol import Role
+
+_HOLD = """
+import sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
+connection.execute("COMMIT")
+"""
+
+
+@pytest.fixture
+def store(qtbot: QtBot, tmp_path: Path) -> Iterator[ChatStore]:
+    store = ChatStore(tmp_path / "chats.db", busy_notice_s=1.0)
+    yield store
+    store.close()
+
+
+def _save(store: ChatStore, *messages: MessageRecord) -> list[str]:
+    """Write a conversation with messages; the list fills when the disk has them."""
+    saved: list[str] = []
+
+    def work(connection: sqlite3.Connection) -> None:
+        save_conversation(connection, ConversationRecord("c", "title", 1.0, 2.0))
+        for message in messages:
+            save_message(connection, message)
+
+    store.write(work, lambda: saved.append("saved"))
+    return saved
+
+
+def test_a_held_lock_delays_a_write_says_so_and_loses_nothing(
+    store: ChatStore, qtbot: QtBot, tmp_path: Path
+) -> None:
+    troubles: list[str] = []
+    store.trouble.connect(troubles.append)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(tmp_path / "chats.db"), "3"], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    started = time.perf_counter()
+    saved = _save(store, MessageRecord("m", "c", None, Role.USER, "kept"))
+    assert store.read_conversations() == []
+    assert time.perf_counter() - started < 0.5, "neither writing nor reading waits on this thread"
+    qtbot.waitUntil(lambda: bool(saved), timeout=15_000)
+    holder.communicate()
+    assert [record.content for record in store.read_messages("c")] == ["kept"]
+    assert "Another program" in troubles[0]
+
+
+def test_closing_does_not_wait_for_ever_for_a_lock(qtbot: QtBot, tmp_path: Path) -> None:
+    store = ChatStore(tmp_path / "chats.db")
+    other = sqlite3.connect(tmp_path / "chats.db", isolation_level=None)
+    qtbot.wait(50)
+    other.execute("BEGIN IMMEDIATE")
+    _save(store)
+    started = time.perf_counter()
+    store.close()
+    assert time.perf_counter() - started < 3
+    other.close()
+
+
+def test_a_failed_write_is_told_and_the_next_one_works(store: ChatStore, qtbot: QtBot) -> None:
+    errors: list[str] = []
+    store.write(lambda connection: connection.execute("INSERT INTO nothing VALUES (1)"), None, errors.append)  # type: ignore[arg-type, return-value]
+    saved = _save(store)
+    qtbot.waitUntil(lambda: bool(saved), timeout=5000)
+    assert "could not be saved" in errors[0]
+
+
+def test_a_write_is_all_or_nothing(store: ChatStore, qtbot: QtBot) -> None:
+    errors: list[str] = []
+
+    def work(connection: sqlite3.Connection) -> None:
+        save_conversation(connection, ConversationRecord("c", "half", 1.0, 1.0))
+        raise OSError("power cut")
+
+    store.write(work, None, errors.append)
+    qtbot.waitUntil(lambda: bool(errors), timeout=5000)
+    assert store.read_conversations() == []
+
+
+def test_the_index_follows_the_messages(store: ChatStore, qtbot: QtBot) -> None:
+    question = MessageRecord("m1", "c", None, Role.USER, "Wo liegt 東京都?")
+    answer = MessageRecord("m2", "c", "m1", Role.ASSISTANT, "In Jap", status=MessageStatus.STREAMING)
+    saved = _save(store, question, answer)
+    qtbot.waitUntil(lambda: bool(saved), timeout=5000)
+
+    def found(text: str) -> set[str]:
+        connection = sqlite3.connect(store._database.path)
+        try:
+            return find_conversations(connection, text)
+        finally:
+            connection.close()
+
+    assert found("東京都") == found("京都") == found("LIEGT") == {"c"}
+    assert found("n Jap") == set(), "an unfinished answer is not indexed yet"
+    finished = MessageRecord("m2", "c", "m1", Role.ASSISTANT, "In Japan, 100% 'sure' \"yes\" a\\b_c")
+    saved = _save(store, finished)
+    qtbot.waitUntil(lambda: bool(saved), timeout=5000)
+    for text in ("japan", "100%", "0%", "'sure'", '"yes"', "\\b", "b_"):
+        assert found(text) == {"c"}, text
+    for text in ("yes OR", "b%", "xb", "NEAR(", "*"):
+        assert found(text) == set(), text
+    connection = store._database.connect()
+    connection.execute("INSERT INTO message_index(message_index) VALUES ('integrity-check')")
+    connection.execute("DELETE FROM message WHERE id = 'm1'")
+    connection.execute("INSERT INTO message_index(message_index) VALUES ('integrity-check')")
+    assert find_conversations(connection, "Japan") == set(), "messages below a removed one go with it"
+    connection.close()
+
+
+def test_two_thousand_messages_are_read_quickly(store: ChatStore, qtbot: QtBot) -> None:
+    parents = [None, *(f"m{number}" for number in range(1999))]
+    messages = [
+        MessageRecord(f"m{number}", "c", parent, Role.USER, "word " * 200) for number, parent in enumerate(parents)
+    ]
+    saved = _save(store, *messages)
+    qtbot.waitUntil(lambda: bool(saved), timeout=20_000)
+    started = time.perf_counter()
+    assert len(store.read_messages("c")) == 2000
+    assert time.perf_counter() - started < 0.5

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.engine_client import EngineClient, RequestEvent, coalesce
+from engine.protocol import (
+    Channel,
+    Delta,
+    EngineStopped,
+    FinishReason,
+    GenerateRequest,
+    LoadPhase,
+    ModelLoading,
+    PromptProgress,
+    RequestFailed,
+    RequestFinished,
+    RequestStarted,
+    RequestStats,
+)
+from tests.app.fake_engine import FakeEngine
+
+_STATS = RequestStats(1, 0, 1, 1.0, 1.0, 1.0, 1.0, 1)
+
+
+@pytest.fixture
+def engines() -> list[FakeEngine]:
+    return []
+
+
+@pytest.fixture
+def client(qtbot: QtBot, engines: list[FakeEngine]) -> Iterator[EngineClient]:
+    def make_engine(on_event: object) -> FakeEngine:
+        engines.append(FakeEngine(on_event))  # type: ignore[arg-type]
+        return engines[0]
+
+    client = EngineClient(make_engine)
+    yield client
+    client.close()
+
+
+def test_neighbouring_deltas_are_joined() -> None:
+    def delta(request: str, text: str, count: int, channel: Channel = Channel.ANSWER) -> Delta:
+        return Delta(request, channel, text, count)
+
+    events = [
+        RequestStarted("a", 3, 0), PromptProgress("a", 1, 3), PromptProgress("a", 2, 3),
+        delta("a", "x", 1), delta("a", "y", 2), delta("a", "z", 3), delta("a", "t", 4, Channel.REASONING),
+        delta("b", "1", 1), delta("a", "w", 5), ModelLoading(Path("m"), LoadPhase.HEADER, 0.1),
+        ModelLoading(Path("m"), LoadPhase.WEIGHTS, 0.2), delta("a", "v", 6), delta("a", "u", 7),
+    ]  # fmt: skip
+    assert coalesce(list(events)) == [
+        RequestStarted("a", 3, 0), PromptProgress("a", 2, 3),
+        delta("a", "xyz", 3), delta("a", "t", 4, Channel.REASONING), delta("b", "1", 1), delta("a", "w", 5),
+        ModelLoading(Path("m"), LoadPhase.WEIGHTS, 0.2), delta("a", "vu", 7),
+    ]  # fmt: skip
+
+
+def test_the_first_delta_comes_at_once_and_the_rest_at_most_60_times_a_second(
+    client: EngineClient, engines: list[FakeEngine], qtbot: QtBot
+) -> None:
+    arrivals: list[tuple[float, str]] = []
+    ends: list[RequestEvent] = []
+
+    def on_event(event: RequestEvent) -> None:
+        if isinstance(event, Delta):
+            arrivals.append((time.perf_counter(), event.text))
+        elif isinstance(event, RequestFinished):
+            ends.append(event)
+
+    client.generate(GenerateRequest("r", prompt="x"), on_event)
+    qtbot.wait(50)
+
+    def stream() -> None:
+        for number in range(2000):
+            engines[0].say("r", f"{number},")
+            if number % 10 == 0:
+                time.sleep(0.005)
+        engines[0].finish("r", FinishReason.STOP)
+
+    started = time.perf_counter()
+    thread = threading.Thread(target=stream)
+    thread.start()
+    qtbot.waitUntil(lambda: bool(ends), timeout=20_000)
+    thread.join()
+    assert "".join(text for _, text in arrivals) == "".join(f"{number}," for number in range(2000))
+    assert arrivals[0][0] - started < 0.1
+    assert arrivals[0][1].count(",") < 200
+    assert len(arrivals) <= (arrivals[-1][0] - started) * 62.5 + 2
+
+
+def test_events_of_ended_or_foreign_requests_reach_nobody(
+    client: EngineClient, engines: list[FakeEngine], qtbot: QtBot
+) -> None:
+    events: list[RequestEvent] = []
+    client.generate(GenerateRequest("r", prompt="x"), events.append)
+    engines[0].finish("r")
+    engines[0].say("r", "late")
+    engines[0].say("other", "foreign")
+    engines[0].on_event(RequestFailed("r", "late"))
+    qtbot.wait(60)
+    assert [type(event) for event in events] == [RequestStarted, RequestFinished]
+    client.abort("r")
+    assert not any(type(command).__name__ == "AbortRequest" for command in engines[0].commands)
+
+
+def test_a_handler_that_raises_swallows_no_event(
+    client: EngineClient, engines: list[FakeEngine], qtbot: QtBot, caplog: pytest.LogCaptureFixture
+) -> None:
+    good: list[RequestEvent] = []
+
+    def bad(event: RequestEvent) -> None:
+        raise ValueError("a view's mistake")
+
+    client.generate(GenerateRequest("bad", prompt="x"), bad)
+    client.generate(GenerateRequest("good", prompt="x"), good.append)
+    qtbot.waitUntil(lambda: bool(good), timeout=2000)
+    assert "a view's mistake" in caplog.text
+
+
+def test_an_engine_that_ends_fails_what_runs(client: EngineClient, engines: list[FakeEngine], qtbot: QtBot) -> None:
+    events: list[RequestEvent] = []
+    client.generate(GenerateRequest("r", prompt="x"), events.append)
+    with qtbot.waitSignal(client.stopped, timeout=2000):
+        engines[0].on_event(EngineStopped())
+    assert isinstance(events[-1], RequestFailed)
+
+
+def test_only_the_newest_count_is_answered(client: EngineClient, qtbot: QtBot) -> None:
+    counts: list[int] = []
+    client.count_tokens("one", counts.append)
+    client.count_tokens("one two", counts.append)
+    qtbot.wait(60)
+    assert counts == [2]
+
+
+def test_nothing_arrives_after_closing(client: EngineClient, engines: list[FakeEngine], qtbot: QtBot) -> None:
+    events: list[RequestEvent] = []
+    client.generate(GenerateRequest("r", prompt="x"), events.append)
+    assert client.close()
+    engines[0].on_event(RequestFinished("r", FinishReason.STOP, _STATS))
+    client.load(Path("x"))
+    qtbot.wait(40)
+    assert events == []
+    assert len(engines[0].commands) == 1

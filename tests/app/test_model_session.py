@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.model_session import ModelEntry
+from engine.protocol import LoadModel
+from tests.app.conftest import Bench, BenchMaker
+
+
+def _loads(bench: Bench) -> list[str]:
+    return [command.path.name for command in bench.engine.commands if isinstance(command, LoadModel)]
+
+
+def _model_file(bench_maker: BenchMaker, name: str = "a-Q4_1.gguf") -> Path:
+    path = bench_maker.paths.models / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+    return path
+
+
+def test_the_last_model_is_loaded_at_the_next_start(make_bench: BenchMaker) -> None:
+    path = _model_file(make_bench)
+    first = make_bench(str(path))
+    first.context.settings.set("context_length", 512)
+    make_bench.close(first)
+    second = make_bench(None)
+    assert second.engine.commands == [LoadModel(path, 512, 0)]
+    second.qtbot.waitUntil(lambda: second.controller.model_info is not None, timeout=3000)
+
+
+def test_a_last_model_that_is_gone_is_not_loaded(make_bench: BenchMaker) -> None:
+    path = _model_file(make_bench)
+    make_bench.close(make_bench(str(path)))
+    path.unlink()
+    bench = make_bench(None)
+    assert _loads(bench) == []
+
+
+def test_a_load_that_ended_the_process_is_not_repeated(make_bench: BenchMaker) -> None:
+    path = _model_file(make_bench)
+    first = make_bench(str(path))
+    first.engine.holds_loads = True
+    first.controller.load_model(str(path))
+    marker = make_bench.paths.loading_marker
+    assert marker.read_text(encoding="utf-8") == str(path)
+    content = marker.read_bytes()
+    make_bench.close(first)
+    assert not marker.exists(), "closing the app during a load is no crash"
+    marker.write_bytes(content)
+    second = make_bench(None)
+    assert _loads(second) == []
+    assert "a-Q4_1" in second.notices[0]
+    second.controller.send("hello")
+    assert "kept" in second.notices[-1]
+    assert _loads(second) == [], "a message does not bring the crash back either"
+    second.controller.load_model(str(path))
+    second.qtbot.waitUntil(lambda: second.controller.model_info is not None, timeout=3000)
+    assert not marker.exists()
+
+
+def test_a_message_loads_the_one_model_there_is(make_bench: BenchMaker) -> None:
+    bench = make_bench(None)
+    bench.qtbot.wait(100)  # the look through the empty folder
+    path = _model_file(make_bench)
+    bench.context.session.set_entries([ModelEntry(path, "a", ""), ModelEntry(Path("b"), "b", "", "broken")], None)
+    bench.controller.send("hello")
+    assert _loads(bench) == [path.name]
+    assert "when a is loaded" in bench.notices[-1]
+    bench.request()
+
+
+def test_with_several_models_the_person_chooses(make_bench: BenchMaker) -> None:
+    bench = make_bench(None)
+    bench.qtbot.wait(100)
+    bench.context.session.set_entries([ModelEntry(Path(name), name, "") for name in "ab"], None)
+    bench.controller.send("hello")
+    assert _loads(bench) == []
+    assert "choose a model" in bench.notices[-1]
+
+
+def test_only_the_last_of_several_loads_counts(make_bench: BenchMaker) -> None:
+    bench = make_bench(None)
+    loaded: list[str] = []
+    bench.controller.model_loaded.connect(lambda info: loaded.append(info.path.name))
+    bench.engine.holds_loads = True
+    for name in ("a.gguf", "b.gguf"):
+        bench.controller.load_model(name)
+    for name in ("a.gguf", "b.gguf"):
+        bench.engine.load(Path(name))
+    bench.qtbot.waitUntil(lambda: bool(loaded), timeout=3000)
+    assert loaded == ["b.gguf"]
+    assert bench.controller.model_info is not None
+
+
+def test_failing_and_ejecting(make_bench: BenchMaker) -> None:
+    bench = make_bench()
+    failures: list[str] = []
+    bench.controller.model_failed.connect(failures.append)
+    bench.engine.broken_models.add("broken.gguf")
+    bench.controller.load_model("broken.gguf")
+    bench.qtbot.waitUntil(lambda: bool(failures), timeout=3000)
+    assert bench.controller.model_info is None
+    bench.controller.load_model("fine.gguf")
+    bench.qtbot.waitUntil(lambda: bench.controller.model_info is not None, timeout=3000)
+    with bench.qtbot.waitSignal(bench.controller.model_ejected, timeout=3000):
+        bench.controller.eject_model()
+    assert bench.controller.model_info is None
+    assert bench.context.settings.value("last_model") == "fine.gguf"

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.tasks import Mailbox, TaskRunner
+from app.throttle import Throttle
+
+
+def test_a_mailbox_delivers_all_in_order_with_few_wake_ups(qtbot: QtBot) -> None:
+    batches: list[list[int]] = []
+    mailbox = Mailbox(batches.append, 10)
+
+    def post() -> None:
+        for number in range(5000):
+            mailbox.post(number)
+
+    thread = threading.Thread(target=post)
+    thread.start()
+    qtbot.waitUntil(lambda: sum(map(len, batches)) == 5000, timeout=5000)
+    thread.join()
+    assert [number for batch in batches for number in batch] == list(range(5000))
+    assert len(batches) < 500
+    mailbox.close()
+    mailbox.post(1)
+    qtbot.wait(30)
+    assert sum(map(len, batches)) == 5000
+    mailbox.deliver()
+    assert batches[-1] == [1]
+
+
+def test_tasks_run_in_order_elsewhere_and_answer_here(qtbot: QtBot, caplog: pytest.LogCaptureFixture) -> None:
+    runner = TaskRunner("test")
+    seen: list[tuple[object, bool, bool]] = []
+    here = threading.current_thread()
+
+    def work(number: int) -> tuple[int, threading.Thread]:
+        return number, threading.current_thread()
+
+    def done(result: tuple[int, threading.Thread]) -> None:
+        seen.append((result[0], result[1] is here, threading.current_thread() is here))
+
+    for number in range(5):
+        runner.run(lambda number=number: work(number), done)  # type: ignore[misc]
+    errors: list[Exception] = []
+    runner.run(lambda: 1 // 0, None, errors.append)
+    runner.run(lambda: 2 // 0)
+    qtbot.waitUntil(lambda: bool(errors), timeout=3000)
+    assert seen == [(number, False, True) for number in range(5)]
+    assert isinstance(errors[0], ZeroDivisionError)
+    slow_done: list[object] = []
+    runner.run(lambda: time.sleep(0.2), slow_done.append)
+    assert runner.close(5)
+    qtbot.wait(30)
+    assert slow_done == [], "results after closing are dropped"
+    assert "a task failed in test" in caplog.text
+    with pytest.raises(RuntimeError):
+        runner.run(lambda: None)
+
+
+def test_a_throttle_runs_at_once_then_coalesces(qtbot: QtBot) -> None:
+    calls: list[int] = []
+    throttle = Throttle(60, lambda: calls.append(len(calls)))
+    for _ in range(5):
+        throttle.request()
+    assert calls == [0]
+    qtbot.waitUntil(lambda: calls == [0, 1], timeout=2000)
+    throttle.request()
+    throttle.flush()
+    assert calls == [0, 1, 2]
+    throttle.flush()
+    throttle.delay()
+    throttle.cancel()
+    qtbot.wait(100)
+    assert calls == [0, 1, 2]
