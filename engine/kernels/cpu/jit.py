@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib
+import importlib.util
 import os
 import re
 import tempfile
@@ -49,7 +50,7 @@ class KernelSource:
     """Where a kernel's Python function is found, without importing it.
 
     Attributes:
-        module: module of this package, e.g. ``norm``.
+        module: module of this package, e.g. ``norm``, or the full name of another.
         attribute: the function there, or with ``arguments`` a function that makes it from them.
         arguments: plain hashable values whose ``str`` tells them apart.
     """
@@ -64,9 +65,14 @@ class KernelSource:
         parts = [self.module, self.attribute, *(str(getattr(a, "name", a)) for a in self.arguments)]
         return re.sub(r"[^\w.-]", "_", "-".join(parts))
 
+    @property
+    def module_name(self) -> str:
+        """Full name of the module."""
+        return self.module if "." in self.module else f"{PACKAGE}.{self.module}"
+
     def resolve(self) -> KernelFunction:
         """Import the module and return the function."""
-        found = getattr(importlib.import_module(f"{PACKAGE}.{self.module}"), self.attribute)
+        found = getattr(importlib.import_module(self.module_name), self.attribute)
         function: KernelFunction = found(*self.arguments) if self.arguments else found
         return function
 
@@ -90,13 +96,15 @@ class Kernel:
 
 
 def compile_kernel(function: KernelFunction) -> Kernel:
-    """Kernel of a plain function defined in a module of this package; ``__name__`` must be unique in the module."""
+    """Kernel of a plain function of a module; its ``__name__`` must be unique there, for it names the cached file."""
     source = KernelSource(function.__module__.removeprefix(f"{PACKAGE}."), function.__name__)
     with _LOADER.lock:
         return _LOADER.load(source, lambda: function)
 
 
-def load_kernels(sources: Sequence[KernelSource], on_progress: Progress | None = None) -> dict[KernelSource, Kernel]:
+def load_kernels(
+    sources: Sequence[KernelSource], on_progress: Progress | None = None
+) -> dict[KernelSource, Kernel]:
     """Load kernels, compiling those that the cache lacks.
 
     ``on_progress(text, fraction)`` is called, before each compilation and once at the end, only when something has to
@@ -128,10 +136,10 @@ def cache_folder() -> Path:
 
 
 def source_hash(module: str) -> str:
-    """Hash of all that the code of a module's kernels depends on."""
+    """Hash of all that the code of a module's kernels depends on; ``module`` is the full dotted name."""
     digest = hashlib.sha256(_platform_text().encode())
-    for stem, text in sorted(_module_sources(module).items()):
-        digest.update(f"{stem}\0{len(text)}\0".encode() + text)
+    for name, text in sorted(_module_sources(module).items()):
+        digest.update(f"{name}\0{len(text)}\0".encode() + text)
     return digest.hexdigest()[:32]
 
 
@@ -143,26 +151,30 @@ def _platform_text() -> str:
 
 
 def _module_sources(module: str) -> dict[str, bytes]:
-    """Sources of a module and of those it imports from this package, by stem."""
+    """Sources of a module and of those it imports from this package, by full name."""
     sources: dict[str, bytes] = {}
-    pending = [module]
+    pending = [module, __name__]  # this module too: it chooses the options of the compiler
     while pending:
-        stem = pending.pop()
-        if stem not in sources and (text := _read_source(stem)) is not None:
-            sources[stem] = text
-            pending += [name.decode() for names in _IMPORT.findall(text) for name in re.findall(rb"\w+", names)]
+        name = pending.pop()
+        if name not in sources and (text := _read_source(name)) is not None:
+            sources[name] = text
+            for submodule, names in _IMPORT.findall(text):
+                pending += [f"{PACKAGE}.{n.decode()}" for n in ([submodule] if submodule else _WORD.findall(names))]
     return sources
 
 
-_IMPORT = re.compile(rb"^from engine\.kernels\.cpu(?:\.(\w+) import|\s+import\s+([\w, ]+))", re.MULTILINE)
+_IMPORT = re.compile(
+    rb"^(?:from|import) engine\.kernels\.cpu(?:\.(\w+)| import\s*(\([^)]*\)|[^\n]*))", re.MULTILINE
+)
+_WORD = re.compile(rb"\w+")
 
 
 @cache
-def _read_source(stem: str) -> bytes | None:
-    found = importlib.util.find_spec(f"{PACKAGE}.{stem}")
+def _read_source(name: str) -> bytes | None:
+    found = importlib.util.find_spec(name)
     if found is None or found.loader is None:
         return None
-    text = found.loader.get_source(found.name)  # type: ignore[attr-defined]
+    text = found.loader.get_source(name)  # type: ignore[attr-defined]
     return text.encode() if text is not None else None
 
 
@@ -172,7 +184,6 @@ class _Loader:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._kernels: dict[str, Kernel] = {}
-        self._functions: dict[str, object] = {}
         self._engine: Any = None
 
     def find(self, source: KernelSource) -> Kernel | None:
@@ -194,7 +205,6 @@ class _Loader:
         if self._engine is None:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
-            llvm.load_library_permanently(None)
             machine = llvm.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
@@ -220,6 +230,8 @@ def _compile(function: KernelFunction) -> tuple[str, bytes]:
         error_model="numpy",
         boundscheck=False,
         no_cfunc_wrapper=True,
+        no_cpython_wrapper=True,
+        _nrt=False,
     )(function)
     (result,) = dispatcher.overloads.values()
     _name, _kind, (code, _bitcode) = result.library.serialize_using_object_code()
@@ -227,7 +239,7 @@ def _compile(function: KernelFunction) -> tuple[str, bytes]:
 
 
 def _object_path(source: KernelSource) -> Path:
-    return cache_folder() / f"{source.name}-{source_hash(source.module)}.o"
+    return cache_folder() / f"{source.name}-{source_hash(source.module_name)}.o"
 
 
 def _read_object(path: Path) -> tuple[str, bytes] | None:

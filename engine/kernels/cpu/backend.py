@@ -1,0 +1,148 @@
+"""The CPU backend: a plan's program, its memory and threads, and the step state of each batch.
+
+Satisfies ``engine.kernels.backend.Backend``. The KV cache is float16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.kernels.backend import SequenceSlice
+from engine.kernels.cpu import step_state as state
+from engine.kernels.cpu.jit import load_kernels
+from engine.kernels.cpu.kv_store import KVStore
+from engine.kernels.cpu.lowering import assemble, lower
+from engine.kernels.cpu.memory import Memory
+from engine.kernels.cpu.threads import EXECUTOR_KERNELS, ThreadTeam
+from engine.model.plan import BLOCK_SIZE, Plan
+
+_FIRST_LOGIT_ROWS = 16  # room at first; a step that wants more makes more
+
+
+class CpuBackend:
+    """Executes one plan with compiled kernels. One step at a time, from any thread.
+
+    Attributes:
+        max_batch_tokens: most tokens of one step.
+        num_blocks: blocks of the KV cache.
+        num_threads: threads of a step, the caller's included.
+        kv_bytes: bytes of the KV cache when all its blocks are written.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        num_blocks: int,
+        max_batch_tokens: int = 512,
+        num_threads: int = 0,
+        on_progress: Callable[[str, float], None] | None = None,
+    ) -> None:
+        """``num_threads`` 0 means one a physical core. ``on_progress(text, fraction)`` hears of compiled kernels."""
+        self.max_batch_tokens = max_batch_tokens
+        self.num_blocks = num_blocks
+        self._plan = plan
+        self._kv_store = KVStore(plan, num_blocks)
+        self.kv_bytes = self._kv_store.num_bytes
+        self._memory = Memory(
+            max_batch_tokens=max_batch_tokens,
+            max_logit_rows=min(_FIRST_LOGIT_ROWS, max_batch_tokens),
+            num_blocks=num_blocks,
+        )
+        ops = lower(plan, self._memory, self._kv_store)
+        self._kernels = load_kernels([*(op.source for op in ops), *EXECUTOR_KERNELS], on_progress)
+        self._team = ThreadTeam(num_threads)
+        self.num_threads = self._team.num_threads
+        self._token_ids = np.zeros(max_batch_tokens, np.int32)
+        self._positions = np.zeros(max_batch_tokens, np.int32)
+        self._kv_slots = np.zeros(max_batch_tokens, np.int32)
+        self._logit_rows = np.zeros(max_batch_tokens, np.int32)
+        self._slices = np.zeros((max_batch_tokens, state.SLICE_SLOTS), np.int64)
+        self._state = self._make_state()
+        self._program = assemble(ops, self._kernels)
+        self._team.set_program(self._program, self._state)
+
+    def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
+        """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache."""
+        tables = [self._check(part) for part in slices]
+        num_tokens = sum(len(part.token_ids) for part in slices)
+        if not 0 < num_tokens <= self.max_batch_tokens:
+            raise ValueError(f"{num_tokens} tokens in a step of 1 to {self.max_batch_tokens}")
+        num_logit_rows = self._place(slices, tables)
+        if num_logit_rows > self._memory.max_logit_rows:
+            self._make_room(num_logit_rows)
+        self._state[state.NUM_TOKENS] = num_tokens
+        self._state[state.NUM_LOGIT_ROWS] = num_logit_rows
+        self._state[state.NUM_SLICES] = len(slices)
+        self._memory.clear_counters()
+        self._team.run()
+        return self._memory.rows(self._plan.logits, num_logit_rows)
+
+    def copy_block(self, source: int, target: int) -> None:
+        """Copy a block's keys and values in all layers."""
+        self._kv_store.copy_block(source, target)
+
+    def close(self) -> None:
+        """End the threads and free the memory."""
+        self._team.close()
+        self._kv_store.clear()
+        self._memory.clear()
+
+    def _make_state(self) -> npt.NDArray[np.int64]:
+        """The step state with all that is the same in each step."""
+        slots = np.zeros(state.NUM_SLOTS, np.int64)
+        slots[state.TOKEN_IDS] = self._token_ids.ctypes.data
+        slots[state.POSITIONS] = self._positions.ctypes.data
+        slots[state.KV_SLOTS] = self._kv_slots.ctypes.data
+        slots[state.LOGIT_ROWS] = self._logit_rows.ctypes.data
+        slots[state.SLICES] = self._slices.ctypes.data
+        scratch = self._memory.bytes_for("scratch", state.MIN_SCRATCH_BYTES * self.num_threads)
+        slots[state.SCRATCH] = scratch.ctypes.data
+        slots[state.SCRATCH_BYTES] = state.MIN_SCRATCH_BYTES
+        return slots
+
+    def _check(self, part: SequenceSlice) -> npt.NDArray[np.int32]:
+        """The slice's block ids, contiguous. Raises ValueError for what would read or write outside the buffers."""
+        num_positions = part.start + len(part.token_ids)
+        if part.logits not in {"none", "last", "all"}:
+            raise ValueError(f"logits must be none, last or all, not {part.logits!r}")
+        if not len(part.token_ids) or part.start < 0:
+            raise ValueError("a slice needs at least one token and a position from 0")
+        if part.token_ids.min() < 0 or part.token_ids.max() >= self._plan.vocab_size:
+            raise ValueError(f"token ids must lie below {self._plan.vocab_size}")
+        num_blocks = -(-num_positions // BLOCK_SIZE)
+        table = np.ascontiguousarray(part.block_table[:num_blocks], np.int32)
+        if len(table) < num_blocks:
+            raise ValueError(f"the block table does not cover {num_positions} positions")
+        if table.min() < 0 or table.max() >= self.num_blocks:
+            raise ValueError(f"block ids must lie below {self.num_blocks}")
+        return table
+
+    def _place(self, slices: Sequence[SequenceSlice], tables: Sequence[npt.NDArray[np.int32]]) -> int:
+        """Fill the arrays that the step state points to; returns the number of wanted logit rows."""
+        row = num_logit_rows = 0
+        for index, (part, table) in enumerate(zip(slices, tables)):
+            count = len(part.token_ids)
+            rows = slice(row, row + count)
+            positions = np.arange(part.start, part.start + count, dtype=np.int32)
+            self._token_ids[rows] = part.token_ids
+            self._positions[rows] = positions
+            self._kv_slots[rows] = table[positions // BLOCK_SIZE] * BLOCK_SIZE + positions % BLOCK_SIZE
+            self._slices[index] = (row, count, part.start, table.ctypes.data)
+            first = {"none": row + count, "last": row + count - 1, "all": row}[part.logits]
+            wanted = row + count - first
+            self._logit_rows[num_logit_rows : num_logit_rows + wanted] = np.arange(first, row + count)
+            num_logit_rows += wanted
+            row += count
+        return num_logit_rows
+
+    def _make_room(self, num_logit_rows: int) -> None:
+        """Make the logit buffers larger, at least twice, and point the program to them."""
+        self._memory.set_logit_rows(
+            min(max(num_logit_rows, 2 * self._memory.max_logit_rows), self.max_batch_tokens)
+        )
+        self._program = assemble(lower(self._plan, self._memory, self._kv_store), self._kernels)
+        self._team.set_program(self._program, self._state)

@@ -1,0 +1,30 @@
+"""Layouts that the executor's loop and its owner share: rows of a program and the control block, in int64 slots."""
+
+from __future__ import annotations
+
+# One row of a program, an op.
+ROW_KERNEL = 0  # address of the kernel
+ROW_WAITS = 1  # 1 when all threads must have finished all earlier ops
+ROW_OPERANDS = 2  # the kernel's operands from here on
+ROW_SLOTS = 32
+ROW_BYTES = ROW_SLOTS * 8
+NUM_OPERANDS = ROW_SLOTS - ROW_OPERANDS
+
+# The control block. What several threads write has a cache line (8 slots) of its own.
+GENERATION = 0  # number of steps begun; negative ends the workers
+ARRIVED = 8  # threads at the barrier
+BARRIER_GENERATION = 16  # number of barriers passed
+NUM_ASLEEP = 24  # threads asleep or about to be
+PROGRAM = 32  # address of the program
+NUM_OPS = 33
+STEP = 34  # address of the step state
+BARRIER_SPINS = 35  # looks at a barrier before sleeping
+IDLE_SPINS = 36  # looks for the next step before sleeping
+CALL_LOCK = 40  # addresses of the system's calls, see sleep.SleepCalls
+CALL_UNLOCK = 41
+CALL_WAIT = 42
+CALL_WAKE_ALL = 43
+WAIT_TIMEOUT = 44
+MUTEX = 48  # 64 bytes each
+CONDITION = 56
+CONTROL_SLOTS = 64

@@ -1,0 +1,81 @@
+"""Ops on single values of a row: sums, soft caps, the choice of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.cpu.layouts import (
+    ADD_OUT,
+    ADD_ROWS,
+    ADD_WIDTH,
+    ADD_X,
+    ADD_Y,
+    CAP_CAP,
+    CAP_OUT,
+    CAP_ROWS,
+    CAP_WIDTH,
+    CAP_X,
+    SELECT_OUT,
+    SELECT_WIDTH,
+    SELECT_X,
+)
+from engine.kernels.cpu.rows import count_rows, first_row, load_part, store_part
+from engine.kernels.cpu.simd import (
+    exp,
+    inline,
+    load_f32,
+    load_f32x16,
+    load_i32,
+    load_i64,
+    splat_f32x16,
+    store_f32x16,
+)
+from engine.kernels.cpu.step_state import LOGIT_ROWS, NUM_LOGIT_ROWS
+
+
+@inline
+def cap_vector(x, cap):  # type: ignore[no-untyped-def]
+    """cap * tanh(x / cap), with tanh(y) = 1 - 2 / (exp(2 y) + 1)."""
+    one, two = splat_f32x16(np.float32(1)), splat_f32x16(np.float32(2))
+    return cap * (one - two / (exp(x * two / cap) + one))
+
+
+def add(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel: out = x + y."""
+    width = load_i64(op + ADD_WIDTH * 8)
+    num_rows = count_rows(step, load_i64(op + ADD_ROWS * 8))
+    begin = first_row(num_rows, thread, num_threads) * width
+    end = first_row(num_rows, thread + 1, num_threads) * width
+    x, y, out = load_i64(op + ADD_X * 8), load_i64(op + ADD_Y * 8), load_i64(op + ADD_OUT * 8)
+    whole = begin + ((end - begin) & ~15)
+    for i in range(begin, whole, 16):
+        store_f32x16(out + i * 4, load_f32x16(x + i * 4) + load_f32x16(y + i * 4))
+    if whole < end:
+        left = end - whole
+        store_part(out + whole * 4, load_part(x + whole * 4, left) + load_part(y + whole * 4, left), left)
+
+
+def soft_cap(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel: out = cap * tanh(x / cap). A row of logits is wide, so threads share its values, not rows."""
+    count = count_rows(step, load_i64(op + CAP_ROWS * 8)) * load_i64(op + CAP_WIDTH * 8)
+    groups = (count + 15) // 16
+    begin = first_row(groups, thread, num_threads) * 16
+    end = min(first_row(groups, thread + 1, num_threads) * 16, count)
+    x, out = load_i64(op + CAP_X * 8), load_i64(op + CAP_OUT * 8)
+    cap = splat_f32x16(load_f32(op + CAP_CAP * 8))
+    whole = begin + ((end - begin) & ~15)
+    for i in range(begin, whole, 16):
+        store_f32x16(out + i * 4, cap_vector(load_f32x16(x + i * 4), cap))
+    if whole < end:
+        store_part(out + whole * 4, cap_vector(load_part(x + whole * 4, end - whole), cap), end - whole)
+
+
+def select_rows(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel: out = the rows of x whose logits are wanted."""
+    width, rows = load_i64(op + SELECT_WIDTH * 8), load_i64(step + LOGIT_ROWS * 8)
+    num_rows = load_i64(step + NUM_LOGIT_ROWS * 8)
+    for row in range(first_row(num_rows, thread, num_threads), first_row(num_rows, thread + 1, num_threads)):
+        x = load_i64(op + SELECT_X * 8) + load_i32(rows + row * 4) * width * 4
+        out = load_i64(op + SELECT_OUT * 8) + row * width * 4
+        for i in range(0, width, 16):
+            store_part(out + i * 4, load_part(x + i * 4, width - i), width - i)

@@ -1,0 +1,175 @@
+"""The loop that runs a program of kernels on every thread (machine code; its owner is ``threads``).
+
+Every thread walks the whole program and takes its share of the work inside each kernel. Threads wait for each other at
+barriers, and workers for the next step, first by a short spin and then asleep on the system's condition variable: a
+neighbour that needs the core gets it, and an idle engine uses none.
+
+``control`` draws the layouts. This module knows nothing of ops, plans or models.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from engine.kernels.cpu.control import (
+    ARRIVED,
+    BARRIER_GENERATION,
+    BARRIER_SPINS,
+    CALL_LOCK,
+    CALL_UNLOCK,
+    CALL_WAIT,
+    CALL_WAKE_ALL,
+    CONDITION,
+    GENERATION,
+    IDLE_SPINS,
+    MUTEX,
+    NUM_ASLEEP,
+    NUM_OPS,
+    PROGRAM,
+    ROW_BYTES,
+    ROW_KERNEL,
+    ROW_OPERANDS,
+    ROW_WAITS,
+    STEP,
+    WAIT_TIMEOUT,
+)
+from engine.kernels.cpu.simd import atomic_add, atomic_load, atomic_store, load_i64, pause
+
+_I64 = ir.IntType(64)
+_POINTER = ir.IntType(8).as_pointer()
+
+
+@intrinsic
+def call_kernel(typing_context: Any, address: Any, op: Any, step: Any, thread: Any, num_threads: Any) -> Any:
+    """Call a kernel by its address (numba's native signature, see ``jit``)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        slot = cgutils.alloca_once(builder, _POINTER)
+        function = ir.FunctionType(ir.IntType(32), [_POINTER.as_pointer()] * 2 + [_I64] * 4)
+        pointer = builder.inttoptr(arguments[0], function.as_pointer())
+        builder.call(pointer, [slot, slot, *arguments[1:]])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 5), generate
+
+
+@intrinsic
+def call_system(typing_context: Any, address: Any, first: Any, second: Any, third: Any, fourth: Any) -> Any:
+    """Call a C function of integers by its address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = ir.FunctionType(ir.IntType(32), [_I64] * 4)
+        builder.call(builder.inttoptr(arguments[0], function.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 5), generate
+
+
+@intrinsic
+def fence(typing_context: Any) -> Any:
+    """Order earlier stores before later loads."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@njit(nogil=True)
+def wait_while(control: int, slot: int, value: int, spins: int) -> None:
+    """Return once the slot holds another value: ``spins`` looks, then sleep.
+
+    No wake-up is lost: a sleeper counts itself in ``NUM_ASLEEP`` before it looks under the mutex, and whoever changes
+    the slot looks at the count after the change.
+    """
+    address = control + slot * 8
+    for _ in range(spins):
+        if atomic_load(address) != value:
+            return
+        pause()
+    asleep, mutex = control + NUM_ASLEEP * 8, control + MUTEX * 8
+    atomic_add(asleep, 1)
+    fence()
+    call_system(load_i64(control + CALL_LOCK * 8), mutex, 0, 0, 0)
+    while atomic_load(address) == value:
+        timeout = load_i64(control + WAIT_TIMEOUT * 8)
+        call_system(load_i64(control + CALL_WAIT * 8), control + CONDITION * 8, mutex, timeout, 0)
+    call_system(load_i64(control + CALL_UNLOCK * 8), mutex, 0, 0, 0)
+    atomic_add(asleep, -1)
+
+
+@njit(nogil=True)
+def wake(control: int) -> None:
+    """Wake the sleepers, if any, after a slot was changed."""
+    fence()
+    if atomic_load(control + NUM_ASLEEP * 8) > 0:
+        mutex = control + MUTEX * 8
+        call_system(load_i64(control + CALL_LOCK * 8), mutex, 0, 0, 0)
+        call_system(load_i64(control + CALL_WAKE_ALL * 8), control + CONDITION * 8, 0, 0, 0)
+        call_system(load_i64(control + CALL_UNLOCK * 8), mutex, 0, 0, 0)
+
+
+@njit(nogil=True)
+def barrier(control: int, num_threads: int) -> None:
+    """Return once all threads have come here."""
+    if num_threads == 1:
+        return
+    generation = atomic_load(control + BARRIER_GENERATION * 8)
+    if atomic_add(control + ARRIVED * 8, 1) == num_threads - 1:
+        atomic_store(control + ARRIVED * 8, 0)
+        atomic_add(control + BARRIER_GENERATION * 8, 1)
+        wake(control)
+    else:
+        wait_while(control, BARRIER_GENERATION, generation, load_i64(control + BARRIER_SPINS * 8))
+
+
+@njit(nogil=True)
+def walk(control: int, thread: int, num_threads: int) -> None:
+    """Run the program once; returns when all threads are through."""
+    row = load_i64(control + PROGRAM * 8)
+    step = load_i64(control + STEP * 8)
+    for _ in range(load_i64(control + NUM_OPS * 8)):
+        if load_i64(row + ROW_WAITS * 8) != 0:
+            barrier(control, num_threads)
+        call_kernel(load_i64(row + ROW_KERNEL * 8), row + ROW_OPERANDS * 8, step, thread, num_threads)
+        row += ROW_BYTES
+    barrier(control, num_threads)
+
+
+def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel for the calling thread (thread 0): begin a step, take part, return when it is done. ``op`` is control."""
+    atomic_add(op + GENERATION * 8, 1)
+    if num_threads > 1:
+        wake(op)
+    walk(op, 0, num_threads)
+
+
+def run_worker(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel for a worker: take part in every step until the generation is negative. ``op`` is control."""
+    seen = 0
+    while True:
+        wait_while(op, GENERATION, seen, load_i64(op + IDLE_SPINS * 8))
+        seen = atomic_load(op + GENERATION * 8)
+        if seen < 0:
+            return
+        walk(op, thread, num_threads)
+
+
+def stop_workers(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel: end the workers, now asleep or looking for a step. ``op`` is control."""
+    atomic_store(op + GENERATION * 8, -1)
+    wake(op)
+
+
+def spin(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel: ``op`` looks at a slot, to measure what one takes; ``step`` is an address."""
+    for _ in range(op):
+        if atomic_load(step) < 0:
+            return
+        pause()

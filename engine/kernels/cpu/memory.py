@@ -1,0 +1,122 @@
+"""The arrays that a program's operands point to: buffers, activations, vectors, rope tables, counters.
+
+Owns them and hands out addresses, which are valid as long as the object. It knows nothing of kernels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.gguf.tensor_types import TensorType
+from engine.kernels.cpu.formats import ActivationFormat, activation_bytes
+from engine.kernels.cpu.threads import aligned_zeros
+from engine.model.plan import BLOCK_SIZE, Buffer, RopeTable, Tensor
+
+MAX_COUNTERS = 4096
+FINE_POSITIONS = 64  # positions of the fine table, see ``rope``
+
+
+class Memory:
+    """Arrays by what they are for; the same question gets the same address."""
+
+    def __init__(self, *, max_batch_tokens: int, max_logit_rows: int, num_blocks: int) -> None:
+        self.max_batch_tokens = max_batch_tokens
+        self.max_logit_rows = max_logit_rows
+        self._max_positions = num_blocks * BLOCK_SIZE
+        self._arrays: dict[object, npt.NDArray[np.uint8]] = {}
+        self._vectors: dict[int, npt.NDArray[np.float32]] = {}
+        self._tensors: list[Tensor] = []
+        self._tables: dict[int, tuple[RopeTable, npt.NDArray[np.float64], npt.NDArray[np.float64]]] = {}
+
+    def bytes_for(self, key: object, num_bytes: int) -> npt.NDArray[np.uint8]:
+        """The array of a key, zeros at first, aligned to 64 bytes."""
+        if key not in self._arrays:
+            self._arrays[key] = aligned_zeros(num_bytes)
+        return self._arrays[key]
+
+    def rows_of(self, buffer: Buffer) -> int:
+        """Rows a buffer has room for."""
+        return self.max_batch_tokens if buffer.rows == "tokens" else self.max_logit_rows
+
+    def buffer(self, buffer: Buffer) -> int:
+        """Address of a buffer."""
+        return self.bytes_for(("buffer", buffer), self.rows_of(buffer) * buffer.width * 4).ctypes.data
+
+    def rows(self, buffer: Buffer, num_rows: int) -> npt.NDArray[np.float32]:
+        """The first rows of a buffer."""
+        array = self.bytes_for(("buffer", buffer), self.rows_of(buffer) * buffer.width * 4)
+        return array.view(np.float32).reshape(-1, buffer.width)[:num_rows]
+
+    def activation(self, buffer: Buffer, activation: ActivationFormat) -> int:
+        """Address of a buffer's quantised rows."""
+        num_bytes = activation_bytes(activation, buffer.width, self.rows_of(buffer))
+        return self.bytes_for(("activation", activation, buffer), num_bytes).ctypes.data
+
+    def counter(self, index: int) -> int:
+        """Address of an int64 that ``clear_counters`` sets to 0. Raises ValueError beyond MAX_COUNTERS."""
+        if index >= MAX_COUNTERS:
+            raise ValueError(f"the plan has more than {MAX_COUNTERS} ops that share out work by a counter")
+        return self.bytes_for("counters", MAX_COUNTERS * 8).ctypes.data + index * 8
+
+    def clear_counters(self) -> None:
+        """Set all counters to 0, before each step."""
+        self._arrays["counters"].fill(0)
+
+    def set_logit_rows(self, max_logit_rows: int) -> None:
+        """Make room for more logit rows; the addresses of buffers with ``rows="logits"`` change."""
+        self.max_logit_rows = max_logit_rows
+        for key in list(self._arrays):
+            if isinstance(key, tuple) and isinstance(key[-1], Buffer) and key[-1].rows == "logits":
+                del self._arrays[key]
+
+    def clear(self) -> None:
+        """Free everything."""
+        self._arrays.clear()
+        self._vectors.clear()
+        self._tensors.clear()
+        self._tables.clear()
+
+    def weight(self, tensor: Tensor) -> int:
+        """Address of a tensor's mapped bytes, which stay mapped as long as this object lives."""
+        self._tensors.append(tensor)
+        return tensor.data.ctypes.data
+
+    def vector(self, tensor: Tensor) -> int:
+        """Address of a vector's values as float32."""
+        if id(tensor) not in self._vectors:
+            self._tensors.append(tensor)
+            self._vectors[id(tensor)] = _float_values(tensor)
+        return self._vectors[id(tensor)].ctypes.data
+
+    def angle_tables(self, table: RopeTable) -> tuple[int, int]:
+        """Addresses of the coarse and fine angles of a rope table: (positions, pairs, 2) cosine and sine, float64."""
+        if id(table) not in self._tables:
+            frequencies = np.asarray(table.inv_freq, np.float64)
+            coarse = np.arange(-(-self._max_positions // FINE_POSITIONS)) * FINE_POSITIONS
+            self._tables[id(table)] = (
+                table,
+                _cos_sin(coarse, frequencies) * table.magnitude,
+                _cos_sin(np.arange(FINE_POSITIONS), frequencies),
+            )
+        _, coarse_angles, fine_angles = self._tables[id(table)]
+        return coarse_angles.ctypes.data, fine_angles.ctypes.data
+
+
+def _cos_sin(positions: npt.NDArray[np.int64], frequencies: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    angles = positions[:, None] * frequencies
+    return np.ascontiguousarray(np.stack([np.cos(angles), np.sin(angles)], axis=-1))
+
+
+def _float_values(tensor: Tensor) -> npt.NDArray[np.float32]:
+    match tensor.type:
+        case TensorType.F32:
+            return tensor.data.view(np.uint8).copy().view(np.float32)
+        case TensorType.F16:
+            return tensor.data.copy().view(np.float16).astype(np.float32)
+        case TensorType.BF16:
+            return (tensor.data.copy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+        case _:
+            from engine.kernels.dequantize import dequantize_vector  # noqa: PLC0415  (rare, and slow to import)
+
+            return np.ascontiguousarray(dequantize_vector(tensor))

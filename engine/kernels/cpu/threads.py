@@ -1,0 +1,130 @@
+"""The threads that run programs, and the control block they share.
+
+Workers are Python threads that stay inside ``executor.run_worker``, without the GIL, until the team is closed. This
+module knows nothing of ops, plans or models.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from engine.kernels.cpu.control import (
+    BARRIER_SPINS,
+    CALL_LOCK,
+    CONDITION,
+    CONTROL_SLOTS,
+    IDLE_SPINS,
+    MUTEX,
+    NUM_OPS,
+    PROGRAM,
+    STEP,
+)
+from engine.kernels.cpu.jit import Kernel, KernelSource, load_kernels
+from engine.kernels.cpu.sleep import initialize, sleep_calls
+
+RUN_STEP = KernelSource("executor", "run_step")
+RUN_WORKER = KernelSource("executor", "run_worker")
+STOP_WORKERS = KernelSource("executor", "stop_workers")
+SPIN = KernelSource("executor", "spin")
+EXECUTOR_KERNELS = (RUN_STEP, RUN_WORKER, STOP_WORKERS, SPIN)
+
+_BARRIER_SPIN_S = 50e-6  # longer than threads of a balanced op differ, shorter than a time slice by far
+_IDLE_SPIN_S = 300e-6  # about what sampling a token takes: a wake-up costs some 50 us
+_MEASURED_SPINS = 2000
+
+
+def physical_cores() -> int:
+    """Cores this process may use, at least 1; hyper-threads share one."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
+
+
+def aligned_zeros(num_bytes: int) -> npt.NDArray[np.uint8]:
+    """Zeroed bytes from an address that is a multiple of 64; the pages are not touched."""
+    raw = np.zeros(num_bytes + 64, np.uint8)
+    offset = -raw.ctypes.data % 64
+    return raw[offset : offset + num_bytes]
+
+
+class ThreadTeam:
+    """Runs programs on ``num_threads`` threads: the caller's and sleeping workers. One step at a time.
+
+    Attributes:
+        num_threads: the caller's thread included.
+    """
+
+    def __init__(self, num_threads: int) -> None:
+        """``num_threads`` 0 means one a physical core."""
+        self.num_threads = num_threads or physical_cores()
+        kernels = load_kernels(EXECUTOR_KERNELS)
+        self._run_step = kernels[RUN_STEP]
+        block = aligned_zeros(CONTROL_SLOTS * 8)
+        self._control = block.view(np.int64)
+        address = block.ctypes.data
+        initialize(address + MUTEX * 8, address + CONDITION * 8)
+        calls = sleep_calls()
+        self._control[CALL_LOCK : CALL_LOCK + 5] = (
+            calls.lock,
+            calls.unlock,
+            calls.wait,
+            calls.wake_all,
+            calls.wait_timeout,
+        )
+        spins_a_second = _measure_spins(kernels[SPIN], address)
+        self._control[BARRIER_SPINS] = round(_BARRIER_SPIN_S * spins_a_second)
+        self._control[IDLE_SPINS] = round(_IDLE_SPIN_S * spins_a_second)
+        threads = [
+            threading.Thread(
+                target=_work,
+                args=(kernels[RUN_WORKER], block, index, self.num_threads),
+                daemon=True,
+                name=f"kernels-{index}",
+            )
+            for index in range(1, self.num_threads)
+        ]
+        for thread in threads:
+            thread.start()
+        self._finalizer = weakref.finalize(self, _stop, kernels[STOP_WORKERS], block, threads)
+
+    def set_program(self, program: npt.NDArray[np.int64], step: npt.NDArray[np.int64]) -> None:
+        """Take the program (ops, ROW_SLOTS) and the step state that the next steps run; the caller keeps both alive."""
+        self._control[PROGRAM] = program.ctypes.data
+        self._control[NUM_OPS] = len(program)
+        self._control[STEP] = step.ctypes.data
+
+    def run(self) -> None:
+        """Run the program once, without the GIL; the calling thread takes part. Raises RuntimeError after close."""
+        if not self._finalizer.alive:
+            raise RuntimeError("the threads have ended: the backend is closed")
+        self._run_step(self._control.ctypes.data, 0, 0, self.num_threads)
+
+    def close(self) -> None:
+        """End the workers and wait for them; idempotent. No step may be running or follow."""
+        self._finalizer()
+
+
+def _work(run_worker: Kernel, control: npt.NDArray[np.uint8], thread: int, num_threads: int) -> None:
+    run_worker(control.ctypes.data, 0, thread, num_threads)
+
+
+def _stop(stop_workers: Kernel, control: npt.NDArray[np.uint8], threads: list[threading.Thread]) -> None:
+    stop_workers(control.ctypes.data, 0)
+    for thread in threads:
+        thread.join()
+
+
+def _measure_spins(spin: Kernel, address: int) -> float:
+    """Looks a second of a spinning thread; the best of three, for a neighbour can only slow it down."""
+    best = float("inf")
+    for _ in range(3):
+        begun = time.perf_counter()
+        spin(_MEASURED_SPINS, address)
+        best = min(best, time.perf_counter() - begun)
+    return _MEASURED_SPINS / best

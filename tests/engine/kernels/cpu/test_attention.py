@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.kernels.backend import SequenceSlice
+from engine.kernels.cpu.backend import CpuBackend
+from engine.kernels.reference import attend
+from engine.model.plan import Attention, Buffer, KVLayer, WriteKV
+from tests.engine.kernels.cpu.support import Floats, fill, plan_of, vector
+
+NUM_BLOCKS = 160
+
+
+class Layer:
+    """One attention layer on the CPU backend, and what the reference makes of the same numbers."""
+
+    def __init__(
+        self, heads: int, kv_heads: int, key_dim: int, value_dim: int, num_threads: int = 2, **options
+    ) -> None:
+        self.heads, self.kv = heads, KVLayer(kv_heads, key_dim, value_dim)
+        self.query = Buffer("query", heads * key_dim)
+        self.key, self.value = Buffer("key", kv_heads * key_dim), Buffer("value", kv_heads * value_dim)
+        self.out = Buffer("out", heads * value_dim)
+        self.op = Attention(0, self.query, self.out, heads, 1.7 / key_dim**0.5, **options)
+        plan = plan_of([WriteKV(0, self.key, self.value), self.op], self.out, [self.kv])
+        self.backend = CpuBackend(plan, num_blocks=NUM_BLOCKS, max_batch_tokens=2048, num_threads=num_threads)
+        self.rng = np.random.default_rng(heads * 1000 + key_dim)
+        self.keys: dict[int, Floats] = {}
+        self.values: dict[int, Floats] = {}
+
+    def step(self, parts: list[tuple[int, int, int, np.ndarray]]) -> None:
+        """Each part is (sequence, start, count, block table): run all in one step and compare with the reference."""
+        total = sum(count for _, _, count, _ in parts)
+        query, key, value = (
+            self.rng.standard_normal((total, b.width), np.float32) for b in (self.query, self.key, self.value)
+        )
+        fill(self.backend, {self.query: query, self.key: key, self.value: value})
+        slices = [SequenceSlice(np.zeros(n, np.int32), start, table, "all") for _, start, n, table in parts]
+        result = self.backend.run(slices)
+        row = 0
+        for sequence, start, count, _ in parts:
+            rows = slice(row, row + count)
+            keys, values = self._extend(sequence, start, key[rows], value[rows])
+            expected = attend(query[rows], keys, values, start, self.op)
+            np.testing.assert_allclose(result[rows], expected, rtol=2e-3, atol=2e-3)
+            row += count
+
+    def _extend(self, sequence: int, start: int, key: Floats, value: Floats) -> tuple[Floats, Floats]:
+        def extend(store: dict[int, Floats], rows: Floats, dim: int) -> Floats:
+            rows = rows.astype(np.float16).astype(np.float32).reshape(len(rows), -1, dim)
+            old = store.get(sequence, rows[:0])[:start]
+            store[sequence] = np.concatenate([old, rows])
+            return store[sequence]
+
+        return extend(self.keys, key, self.kv.key_dim), extend(self.values, value, self.kv.value_dim)
+
+
+def block_table(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(NUM_BLOCKS)[:count].astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "key_dim", "value_dim"),
+    [
+        (9, 3, 64, 64),
+        (4, 1, 256, 256),
+        (4, 4, 32, 32),
+        (8, 2, 20, 24),
+        (10, 1, 17, 9),
+        (6, 6, 8, 8),
+        (5, 1, 80, 112),
+    ],
+)
+def test_prefill_then_decode(heads: int, kv_heads: int, key_dim: int, value_dim: int) -> None:
+    layer = Layer(heads, kv_heads, key_dim, value_dim)
+    table = block_table(1, 8)
+    layer.step([(0, 0, 37, table)])
+    for position in range(37, 50):
+        layer.step([(0, position, 1, table)])
+    layer.step([(0, 50, 70, table)])
+    layer.backend.close()
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+@pytest.mark.parametrize("window", [None, 5, 128, 300])
+def test_deep_context_is_split_and_merged(num_threads: int, window: int | None) -> None:
+    layer = Layer(6, 2, 64, 64, num_threads, window=window)
+    table = block_table(2, NUM_BLOCKS)
+    layer.step([(0, 0, 1200, table)])
+    for position in range(1200, 1204):
+        layer.step([(0, position, 1, table)])
+    layer.step([(0, 1204, 3, table)])
+    layer.step([(0, 1207, 1, table)])
+    layer.backend.close()
+
+
+def test_sequences_of_one_batch_do_not_mix() -> None:
+    layer = Layer(9, 3, 64, 64)
+    blocks = block_table(3, NUM_BLOCKS)
+    tables = [blocks[:70], blocks[70:80], blocks[80:150]]
+    layer.step([(0, 0, 700, tables[0]), (1, 0, 5, tables[1]), (2, 0, 1000, tables[2])])
+    layer.step([(0, 700, 1, tables[0]), (1, 5, 9, tables[1]), (2, 1000, 1, tables[2])])
+    layer.step([(2, 1001, 1, tables[2]), (0, 701, 2, tables[0])])
+    layer.backend.close()
+
+
+def test_soft_cap_and_sinks() -> None:
+    sinks = vector(np.array([3.0, -2.0, 0.0, 8.0, 1.0, -30.0], np.float32))
+    layer = Layer(6, 2, 64, 32, soft_cap=2.5, sinks=sinks)
+    table = block_table(4, 60)
+    layer.step([(0, 0, 700, table)])
+    layer.step([(0, 700, 1, table)])
+    layer.backend.close()
+
+
+def test_what_others_left_in_a_block_is_never_read() -> None:
+    layer = Layer(2, 1, 16, 16)
+    for array in (*layer.backend._kv_store.keys, *layer.backend._kv_store.values):
+        array.view(np.float16)[:] = np.nan
+    table = block_table(5, 4)
+    layer.step([(0, 0, 21, table)])
+    layer.step([(0, 21, 1, table)])
+    layer.backend.close()
+
+
+def test_copied_block_serves_as_well() -> None:
+    layer = Layer(6, 2, 64, 64)
+    table = np.array([3, 4], np.int32)
+    layer.step([(0, 0, 20, table)])
+    layer.backend.copy_block(4, 7)
+    layer.step([(0, 20, 2, np.array([3, 7], np.int32))])
+    layer.keys[0], layer.values[0] = layer.keys[0][:20], layer.values[0][:20]
+    layer.step([(0, 20, 1, table)])
+    layer.backend.close()
