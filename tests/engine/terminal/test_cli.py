@@ -1,0 +1,181 @@
+"""The terminal as a person or a script meets it, in this process."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.terminal.cli import main
+
+
+class Terminal:
+    """Runs commands and keeps what they print."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+        self.out = ""
+        self.err = ""
+
+    def run(self, *arguments: object, stdin: str = "") -> int:
+        self._monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        self._capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        self.out, self.err = self._capsys.readouterr()
+        return code
+
+    def json(self, *arguments: object, stdin: str = "", code: int = 0) -> Any:
+        assert self.run(*arguments, "--json", stdin=stdin) == code, self.err
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+def test_inspect_shows_header_template_and_tensors(terminal: Terminal, smollm2_path: Path) -> None:
+    facts = terminal.json("inspect", smollm2_path)
+    assert facts["architecture"] == "llama"
+    assert facts["tensor_type"] == "Q4_1"
+    assert facts["num_tensors"] == len(facts["tensors"]) == 272
+    assert facts["metadata"]["llama.block_count"] == 30
+    assert "<|im_start|>" in facts["chat_template"]
+    assert facts["tensors"][0].keys() == {"name", "type", "shape", "num_bytes", "shard", "offset"}
+    assert terminal.run("inspect", smollm2_path) == 0
+    assert "llama.block_count = 30" in terminal.out
+    assert "blk.0.attn_q.weight" in terminal.out
+
+
+def test_tokenize_equals_the_goldens(terminal: Terminal, smollm2_path: Path, goldens: Path) -> None:
+    cases = json.loads((goldens / "logits_smollm2.json").read_text(encoding="utf-8"))["prompts"]
+    for case in [case for case in cases if "<|" not in case["text"]][:4]:
+        result = terminal.json("tokenize", smollm2_path, "-", stdin=case["text"])
+        assert result["token_ids"] == case["tokens"]
+        assert result["num_tokens"] == len(case["tokens"])
+        assert "".join(result["tokens"]) == case["text"]
+
+
+def test_tokenize_keeps_control_tokens_out_unless_told(terminal: Terminal, smollm2_path: Path) -> None:
+    assert terminal.json("tokenize", smollm2_path, "<|im_end|>", "--specials")["token_ids"] == [2]
+    assert terminal.json("tokenize", smollm2_path, "<|im_end|>")["num_tokens"] > 1
+
+
+def test_tokenize_with_the_first_token_of_a_prompt(terminal: Terminal, gemma3_path: Path) -> None:
+    assert terminal.json("tokenize", gemma3_path, "Hello", "--prompt")["token_ids"] == [2, 9259]
+
+
+def test_score_equals_the_goldens(terminal: Terminal, smollm2_path: Path, goldens: Path, tmp_path: Path) -> None:
+    golden = json.loads((goldens / "logits_smollm2.json").read_text(encoding="utf-8"))["nll"]["prose"]
+    text = tmp_path / "prose.txt"
+    text.write_text(golden["text"], encoding="utf-8")
+    result = terminal.json("score", smollm2_path, text, "--backend", "reference")
+    assert result["num_tokens"] == golden["n_tokens"]
+    assert result["num_predicted"] == golden["n_tokens"] - 1
+    assert result["mean_nll"] == pytest.approx(golden["exact_f32kv"]["mean_nll"], abs=1e-5)
+    few = terminal.json(
+        "score", smollm2_path, "-", "--backend", "reference", "--tokens", 9, "--all", stdin="a " * 50
+    )
+    assert len(few["nll"]) == few["num_predicted"] == 8
+
+
+def test_generate_raw_is_greedy_and_exact(terminal: Terminal, smollm2_path: Path, goldens: Path) -> None:
+    golden = json.loads((goldens / "logits_smollm2.json").read_text(encoding="utf-8"))["prompts"][0]
+    arguments = ("generate", smollm2_path, golden["text"], "--raw", "--temperature", 0, "--max-tokens", 12)
+    result = terminal.json(*arguments, "--backend", "reference")
+    assert golden["greedy_exact"]["text"].startswith(result["text"])
+    assert result["finish_reason"] == "length"
+    assert result["stats"]["num_completion_tokens"] == 12
+    assert result["stats"]["num_prompt_tokens"] == 5
+    assert terminal.run(*arguments, "--backend", "reference") == 0
+    assert terminal.out == result["text"] + "\n", "only the answer is on stdout"
+    assert "12 new" in terminal.err
+
+
+def test_generate_with_a_seed_is_reproducible(terminal: Terminal, smollm2_path: Path) -> None:
+    arguments = ("generate", smollm2_path, "-", "--temperature", 1.5, "--max-tokens", 8, "--seed", 7)
+    texts = {terminal.json(*arguments, "--backend", "reference", stdin="Hello")["text"] for _ in range(2)}
+    assert len(texts) == 1
+
+
+def test_chat_through_a_pipe_keeps_its_turns(terminal: Terminal, smollm2_path: Path) -> None:
+    arguments = ("chat", smollm2_path, "--json", "--temperature", 0, "--max-tokens", 6, "--backend", "reference")
+    assert terminal.run(*arguments, stdin="My name is Tom.\nWhat is my name?\n/reset\nHi\n/exit\nnever\n") == 0
+    events = [json.loads(line) for line in terminal.out.splitlines()]
+    starts = [event for event in events if event["event"] == "RequestStarted"]
+    assert [event["request_id"] for event in starts] == ["turn-1", "turn-2", "turn-3"]
+    first, second, third = starts
+    assert second["num_reused_tokens"] >= first["num_prompt_tokens"], "only what is new is read"
+    assert third["num_prompt_tokens"] < second["num_prompt_tokens"], "the chat began anew"
+    assert all("text" in event for event in events if event["event"] == "Delta")
+
+
+def test_chat_says_what_went_wrong_and_goes_on(terminal: Terminal, smollm2_path: Path) -> None:
+    arguments = ("chat", smollm2_path, "--context", 64, "--max-tokens", 3, "--backend", "reference")
+    code = terminal.run(*arguments, stdin="word " * 100 + "\nHi\n")
+    assert code == 1, "a message was not answered"
+    assert "the context holds 64" in terminal.err
+    assert terminal.out.splitlines()[-1], "the next one was"
+
+
+@pytest.mark.parametrize("command", ["inspect", "chat"])
+def test_a_file_that_is_no_model_is_one_sentence(terminal: Terminal, tmp_path: Path, command: str) -> None:
+    bad = tmp_path / "page.gguf"
+    bad.write_text("<!DOCTYPE html><html>404</html>", encoding="utf-8")
+    assert terminal.run(command, bad) == 1
+    assert terminal.err.count("\n") == 1
+    assert terminal.err.startswith("page.gguf: this is")
+    error = terminal.json(command, bad, code=1)
+    assert error == {"error": terminal.err.removesuffix("\n")}
+
+
+def test_a_missing_model_and_a_missing_starter(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESIDE_HOME", str(tmp_path))
+    assert terminal.run("inspect", "nowhere.gguf") == 1
+    assert "There is no file 'nowhere.gguf'" in terminal.err
+    assert terminal.run("inspect") == 1
+    assert f"The starter model is not in the models folder {tmp_path / 'models'}" in terminal.err
+
+
+def test_the_starter_model_is_the_default(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smollm2_path: Path
+) -> None:
+    monkeypatch.setenv("FIRESIDE_HOME", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / smollm2_path.name).symlink_to(smollm2_path)
+    assert terminal.json("tokenize", "Hi")["num_tokens"] == 1
+    assert terminal.json("inspect", smollm2_path.stem)["architecture"] == "llama"
+
+
+def test_unreadable_texts_are_one_sentence(terminal: Terminal, tmp_path: Path, smollm2_path: Path) -> None:
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"abc\xff\xfe")
+    assert terminal.json("score", smollm2_path, binary, code=1) == {
+        "error": f"{binary} is not UTF-8 text (byte 3)."
+    }
+    assert terminal.run("score", smollm2_path, tmp_path / "absent.txt") == 1
+    assert "cannot be read" in terminal.err
+
+
+def test_a_parameter_out_of_range_is_named(terminal: Terminal, smollm2_path: Path) -> None:
+    error = terminal.json("generate", smollm2_path, "Hi", "--top-p", 3, "--backend", "reference", code=1)
+    assert error == {"error": "top_p is 3.0, but it must be between 0 and 1."}
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("chat", "generate", "tokenize", "inspect", "score"):
+        with pytest.raises(SystemExit) as left:
+            main([command, "--help"])
+        assert left.value.code == 0
+        text = capsys.readouterr().out
+        assert "--json" in text
+        assert "starter model" in text
+    with pytest.raises(SystemExit) as left:
+        main(["no-such-command"])
+    assert left.value.code == 2
