@@ -56,12 +56,22 @@ class _Clock:
     last_token_s: float | None = None
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What ``Request.prepare`` made of the messages: tokens, and the way back from tokens to text."""
+
+    sequence: Sequence
+    text: TextStream
+    channels: ChannelStream
+    notices: tuple[str, ...]
+
+
 class Request:
     """A ``GenerateRequest`` in work.
 
     Attributes:
         request_id: of the command.
-        sequence: its tokens in the engine; None until ``prepare``.
+        sequence: its tokens in the engine; None until ``begin``.
     """
 
     def __init__(self, command: GenerateRequest, submitted_s: float) -> None:
@@ -78,12 +88,12 @@ class Request:
         if (command.prompt is None) == (not command.messages):
             raise InvalidParameterError("A request has either messages or a prompt.")
 
-    def prepare(self, model: LoadedModel) -> list[Event]:
-        """Render and tokenize the prompt and make the sequence; returns notices.
+    def prepare(self, model: LoadedModel) -> Prepared:
+        """Render and tokenize the prompt and make the sequence; changes nothing, so that any thread may do it.
 
         Raises TemplateError where no template can render the messages.
         """
-        events: list[Event] = []
+        notices: tuple[str, ...] = ()
         opens_reasoning = False
         if self._command.prompt is not None:
             segments: tuple[tuple[str, bool], ...] = ((self._command.prompt, True),)
@@ -91,23 +101,25 @@ class Request:
         else:
             is_answer = self._command.messages[-1].role is not Role.ASSISTANT
             rendered = model.template.render(self._command.messages, add_generation_prompt=is_answer)
-            segments, opens_reasoning = rendered.segments, rendered.opens_reasoning
-            events += [Notice(notice, self.request_id) for notice in rendered.notices]
-        prompt_token_ids = model.tokenizer.encode_prompt(segments)
-        self._text = model.new_text_stream(continues_text=not is_answer)
-        self._channels = model.new_channel_stream(opens_reasoning)
-        self.sequence = Sequence(
+            segments, opens_reasoning, notices = rendered.segments, rendered.opens_reasoning, rendered.notices
+        sequence = Sequence(
             self.request_id,
-            prompt_token_ids,
+            model.tokenizer.encode_prompt(segments),
             self._sampler,
             self._command.max_tokens or model.info.context_length,
             model.tokenizer.end_token_ids,
         )
-        return events
+        text = model.new_text_stream(continues_text=not is_answer)
+        return Prepared(sequence, text, model.new_channel_stream(opens_reasoning), notices)
+
+    def begin(self, prepared: Prepared) -> list[Event]:
+        """Take over what was prepared; returns its notices."""
+        self.sequence, self._text, self._channels = prepared.sequence, prepared.text, prepared.channels
+        return [Notice(notice, self.request_id) for notice in prepared.notices]
 
     def started(self) -> RequestStarted:
         """The event for when the sequence got room in the KV cache."""
-        assert self.sequence is not None, "prepared"
+        assert self.sequence is not None, "begun"
         self._clock.admitted_s = time.perf_counter()
         return RequestStarted(
             self.request_id, self.sequence.num_prompt_tokens, self.sequence.num_reused_tokens or 0
@@ -115,14 +127,14 @@ class Request:
 
     def progress(self) -> PromptProgress:
         """The event for a share of the prompt that was read."""
-        assert self.sequence is not None, "prepared"
+        assert self.sequence is not None, "begun"
         num_computed = min(self.sequence.num_computed_tokens, self.sequence.num_prompt_tokens)
         return PromptProgress(self.request_id, num_computed, self.sequence.num_prompt_tokens)
 
     def push(self, token_id: int) -> tuple[list[Event], bool]:
         """Take up a new token; returns deltas, and whether a stop string ends the answer here."""
-        assert self.sequence is not None, "prepared"
-        assert self._text is not None, "prepared"
+        assert self.sequence is not None, "begun"
+        assert self._text is not None, "begun"
         self._clock.last_token_s = time.perf_counter()
         self._clock.first_token_s = self._clock.first_token_s or self._clock.last_token_s
         if token_id in self.sequence.end_token_ids:
@@ -143,13 +155,13 @@ class Request:
         return RequestFinished(self.request_id, reason, self._stats())
 
     def _deltas(self, text: str) -> list[Event]:
-        assert self._channels is not None, "prepared"
+        assert self._channels is not None, "begun"
         if not text:
             return []
         return [self._delta(channel, piece) for channel, piece in self._channels.push(text) if piece]
 
     def _delta(self, channel: Channel, text: str) -> Delta:
-        assert self.sequence is not None, "prepared"
+        assert self.sequence is not None, "begun"
         return Delta(self.request_id, channel, text, self.sequence.num_completion_tokens)
 
     def _stats(self) -> RequestStats:

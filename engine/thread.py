@@ -1,8 +1,8 @@
 """The engine thread: commands in, events out, one loop.
 
 It owns the loaded model, its engine and the requests, and turns every failure into an event. Commands are taken up
-between steps, so a stop waits for one step at most; a model loads on a thread of its own meanwhile. It knows the
-app only as a function that takes events.
+between steps, so a stop waits for one step at most; what takes longer, loading a model and tokenizing a long text,
+has a thread of its own. It knows the app only as a function that takes events.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
 
 from engine.config import EngineConfig
 from engine.engine import Engine, StepOutput
@@ -37,12 +40,26 @@ from engine.protocol import (
     Shutdown,
     TokensCounted,
 )
-from engine.request import Request
+from engine.request import Prepared, Request
 from engine.scheduler.sequence import Sequence
+
+NO_MODEL = "No model is loaded; choose one first."
 
 _log = logging.getLogger(__name__)
 
 Load = Callable[[LoadModel, EngineConfig, OnProgress], LoadedModel]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A job on the text thread has ended; ``then`` is called on the engine thread."""
+
+    then: Callable[[], None]
+
+
+_Message = Command | LoadProgressed | LoadEnded | _Done
+_Inbox = queue.SimpleQueue[tuple[float, _Message]]  # with the time of sending
 
 
 class EngineThread:
@@ -54,7 +71,7 @@ class EngineThread:
     def __init__(
         self, on_event: Callable[[Event], None], config: EngineConfig | None = None, *, load: Load = load_model
     ) -> None:
-        self._inbox: queue.SimpleQueue[tuple[float, Command | LoadProgressed | LoadEnded]] = queue.SimpleQueue()
+        self._inbox: _Inbox = queue.SimpleQueue()
         self._worker = _Worker(on_event, config or EngineConfig(), load, self._inbox)
         self._thread = threading.Thread(target=self._worker.run, name="engine", daemon=True)
 
@@ -81,11 +98,12 @@ class _Worker:
         on_event: Callable[[Event], None],
         config: EngineConfig,
         load: Load,
-        inbox: queue.SimpleQueue[tuple[float, Command | LoadProgressed | LoadEnded]],
+        inbox: _Inbox,
     ) -> None:
         self._on_event = on_event
         self._inbox = inbox
         self._loads = LoadThread(load, config, lambda message: inbox.put((time.perf_counter(), message)))
+        self._texts = ThreadPoolExecutor(1, "text")
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
         self._requests: dict[str, Request] = {}
@@ -97,6 +115,7 @@ class _Worker:
             self._take_commands()
             if self._engine is not None and self._engine.has_work and not self._is_stopping:
                 self._step(self._engine)
+        self._texts.shutdown(wait=False, cancel_futures=True)
         self._emit(EngineStopped())
 
     # ------------------------------------------------------------------------------------------- commands
@@ -112,7 +131,7 @@ class _Worker:
             self._handle(message, sent_s)
             is_idle = False
 
-    def _handle(self, message: Command | LoadProgressed | LoadEnded, sent_s: float) -> None:
+    def _handle(self, message: _Message, sent_s: float) -> None:
         match message:
             case GenerateRequest():
                 self._submit(message, sent_s)
@@ -137,6 +156,14 @@ class _Worker:
                     self._emit(message.event)
             case LoadEnded():
                 self._loaded(message)
+            case _Done(then):
+                then()
+
+    def _in_background(self, job: Callable[[], T], then: Callable[[Future[T]], None]) -> None:
+        """Run ``job`` on the text thread, after those before it, and then ``then`` on this one."""
+        self._texts.submit(job).add_done_callback(
+            lambda future: self._inbox.put((time.perf_counter(), _Done(lambda: then(future))))
+        )
 
     def _submit(self, command: GenerateRequest, submitted_s: float) -> None:
         """Take up a request; while a model loads it waits for that."""
@@ -153,27 +180,38 @@ class _Worker:
             self._begin(request)
 
     def _begin(self, request: Request) -> None:
-        """Tokenize the request and queue it in the engine."""
-        try:
-            if self._model is None or self._engine is None:
-                raise ModelNotLoadedError("No model is loaded; choose one first.")
-            for event in request.prepare(self._model):
-                self._emit(event)
-            assert request.sequence is not None, "prepared"
-            self._engine.add(request.sequence)
-        except Exception as error:
-            self._fail(request, error)
+        """Have the request tokenized and then queue it in the engine."""
+        model = self._model
+        if model is None:
+            self._fail(request, ModelNotLoadedError(NO_MODEL))
+            return
+
+        def queue_it(prepared: Future[Prepared]) -> None:
+            if self._requests.get(request.request_id) is not request or self._engine is None:
+                return  # stopped meanwhile
+            try:
+                for event in request.begin(prepared.result()):
+                    self._emit(event)
+                assert request.sequence is not None, "begun"
+                self._engine.add(request.sequence)
+            except Exception as error:
+                self._fail(request, error)
+
+        self._in_background(lambda: request.prepare(model), queue_it)
 
     def _count_tokens(self, command: CountTokens) -> None:
         if self._model is None:
-            self._emit(RequestFailed(command.request_id, "No model is loaded; choose one first."))
+            self._emit(RequestFailed(command.request_id, NO_MODEL))
             return
-        try:
-            num_tokens = len(self._model.tokenizer.encode(command.text))
-        except Exception as error:
-            self._emit(RequestFailed(command.request_id, _sentence(error)))
-        else:
-            self._emit(TokensCounted(command.request_id, num_tokens))
+        tokenizer = self._model.tokenizer
+
+        def answer(counted: Future[int]) -> None:
+            try:
+                self._emit(TokensCounted(command.request_id, counted.result()))
+            except Exception as error:
+                self._emit(RequestFailed(command.request_id, _sentence(error)))
+
+        self._in_background(lambda: len(tokenizer.encode(command.text)), answer)
 
     # ---------------------------------------------------------------------------------------------- model
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.sampling.params import SamplingParams
+from engine.sampling.sampler import check_params
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -60,8 +61,8 @@ def config_of(arguments: argparse.Namespace) -> EngineConfig:
 
 
 def sampling_of(arguments: argparse.Namespace) -> SamplingParams:
-    """The sampling parameters from the options of ``add_sampling``."""
-    return SamplingParams(
+    """The sampling parameters from the options of ``add_sampling``; InvalidParameterError for one out of range."""
+    params = SamplingParams(
         temperature=arguments.temperature,
         top_k=arguments.top_k,
         top_p=arguments.top_p,
@@ -71,6 +72,8 @@ def sampling_of(arguments: argparse.Namespace) -> SamplingParams:
         frequency_penalty=arguments.frequency_penalty,
         seed=arguments.seed,
     )
+    check_params(params)
+    return params
 
 
 def read_text(given: str) -> str:

@@ -32,9 +32,9 @@ REQUEST_ID = "generate"
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Generate, streaming to the screen, or one document with ``--json``."""
-    prompt = read_text(arguments.prompt)
+    request = _request(arguments, read_text(arguments.prompt))
     with Session(find_model(arguments.model), config_of(arguments), output) as session:
-        answer = stream(session, _request(arguments, prompt), output)
+        answer = stream(session, request, output)
         if isinstance(answer, str):
             output.error(answer)
             return 1

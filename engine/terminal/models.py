@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from importlib import resources
 from pathlib import Path
 
 import platformdirs
 
 from engine.errors import EngineError
 from engine.gguf import is_model_file
+
+STARTER_PIN = Path(__file__).resolve().parents[2] / "resources" / "starter_model.json"
 
 
 class ModelChoiceError(EngineError):
@@ -48,7 +49,7 @@ def find_model(given: str | None) -> Path:
 def starter_file_name() -> str | None:
     """File name of the model that the set-up obtains; None outside a full installation."""
     try:
-        pin = json.loads(resources.files("resources").joinpath("starter_model.json").read_text(encoding="utf-8"))
-    except (ModuleNotFoundError, FileNotFoundError):
+        pin = json.loads(STARTER_PIN.read_text(encoding="utf-8"))
+    except FileNotFoundError:
         return None
     return str(pin["file_name"])
