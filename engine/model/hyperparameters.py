@@ -11,9 +11,10 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from engine.errors import CorruptFileError, MetadataError, UnsupportedModelError
+from engine.errors import CorruptFileError, UnsupportedModelError
 from engine.gguf import ArraySummary, GGUFFile
 from engine.model.architectures import ARCHITECTURES, Architecture, RopeLayers, RopeSections
+from engine.model.keys import ArchitectureKeys
 from engine.model.rope import RopeParameters, RopeScaling, RopeScalingKind
 
 MAX_LAYERS = 1024
@@ -106,7 +107,7 @@ def read_hyperparameters(file: GGUFFile) -> Hyperparameters:
             f"the architecture {_shown(file.architecture)} is not supported by this version; "
             "the file itself is fine, so choose another model or a newer version.",
         )
-    keys = _Keys(file, row.name)
+    keys = ArchitectureKeys(file, row.name)
     if keys.integer("expert_count", default=0, maximum=MAX_WIDTH):
         raise UnsupportedModelError(
             file.path,
@@ -152,70 +153,8 @@ def read_hyperparameters(file: GGUFFile) -> Hyperparameters:
     )
 
 
-class _Keys:
-    """Access to the keys of one architecture, each with a range."""
-
-    def __init__(self, file: GGUFFile, prefix: str) -> None:
-        self.metadata = file.metadata
-        self.path = file.path
-        self.prefix = prefix
-
-    def __contains__(self, key: str) -> bool:
-        return f"{self.prefix}.{key}" in self.metadata
-
-    def flags(self, key: str, num_layers: int) -> list[bool]:
-        """An array with one flag a layer."""
-        values: list[bool] = self.metadata.booleans(f"{self.prefix}.{key}", length=num_layers).tolist()
-        return values
-
-    def is_array(self, key: str) -> bool:
-        return self.metadata.is_array(f"{self.prefix}.{key}")
-
-    def error(self, key: str, message: str) -> MetadataError:
-        return MetadataError(self.path, f"{self.prefix}.{key}", message)
-
-    def integer(self, key: str, *, maximum: int, default: int | None = None, minimum: int = 1) -> int:
-        name = f"{self.prefix}.{key}"
-        if default is not None and name not in self.metadata:
-            return default
-        return self.metadata.integer(name, minimum=minimum, maximum=maximum)
-
-    def boolean(self, key: str, default: bool) -> bool:
-        return self.metadata.boolean(f"{self.prefix}.{key}", default=default)
-
-    def per_layer(
-        self, key: str, num_layers: int, *, minimum: int, maximum: int, default: tuple[int, ...] | None = None
-    ) -> tuple[int, ...]:
-        """A number for all layers, or an array with one a layer."""
-        name = f"{self.prefix}.{key}"
-        if default is not None and name not in self.metadata:
-            return default
-        values = self.metadata.integers(name, length=num_layers, minimum=minimum, maximum=maximum)
-        return tuple(values.tolist())
-
-    def number(
-        self, key: str, *, minimum: float, maximum: float, default: float | None = None, is_open: bool = False
-    ) -> float:
-        """A finite number within ``minimum`` and ``maximum``; ``is_open`` leaves out the minimum itself."""
-        name = f"{self.prefix}.{key}"
-        if default is not None and name not in self.metadata:
-            return default
-        value = self.metadata.number(name, minimum=minimum, maximum=maximum)
-        if is_open and value == minimum:
-            raise self.error(key, f"must be above {minimum:g}.")
-        return value
-
-    def positive(self, key: str, default: float | None = None, maximum: float = 1e12) -> float:
-        return self.number(key, minimum=0.0, maximum=maximum, default=default, is_open=True)
-
-    def optional_positive(self, key: str) -> float | None:
-        """None where the key is absent or 0, which both mean off."""
-        value = self.number(key, minimum=0.0, maximum=1e12, default=0.0)
-        return value or None
-
-
 def _read_layers(
-    keys: _Keys, row: Architecture, num_layers: int, embedding_dim: int
+    keys: ArchitectureKeys, row: Architecture, num_layers: int, embedding_dim: int
 ) -> tuple[LayerHyperparameters, ...]:
     least = 0 if row.can_omit_parts else 1
     heads = keys.per_layer("attention.head_count", num_layers, minimum=least, maximum=MAX_HEADS)
@@ -250,7 +189,7 @@ def _read_layers(
     )
 
 
-def _read_rope_layers(keys: _Keys, row: Architecture, windows: tuple[int | None, ...]) -> list[bool]:
+def _read_rope_layers(keys: ArchitectureKeys, row: Architecture, windows: tuple[int | None, ...]) -> list[bool]:
     """Which layers turn their queries and keys."""
     match row.rope_layers:
         case RopeLayers.ALL:
@@ -263,7 +202,7 @@ def _read_rope_layers(keys: _Keys, row: Architecture, windows: tuple[int | None,
             return keys.flags("attention.rope_pattern", len(windows))
 
 
-def _read_windows(keys: _Keys, row: Architecture, num_layers: int) -> tuple[int | None, ...]:
+def _read_windows(keys: ArchitectureKeys, row: Architecture, num_layers: int) -> tuple[int | None, ...]:
     """Window of each layer: the file's pattern (a flag a layer, or a period), else the row's period."""
     if row.window is None:
         return (None,) * num_layers
@@ -279,7 +218,7 @@ def _read_windows(keys: _Keys, row: Architecture, num_layers: int) -> tuple[int 
     return tuple(window if flag else None for flag in flags)
 
 
-def _read_rope(keys: _Keys, row: Architecture, key_dim: int) -> tuple[RopeParameters, RopeParameters]:
+def _read_rope(keys: ArchitectureKeys, row: Architecture, key_dim: int) -> tuple[RopeParameters, RopeParameters]:
     """Rotation of full layers and of sliding layers."""
     rotated_dims = keys.integer("rope.dimension_count", default=key_dim, maximum=MAX_WIDTH)
     if rotated_dims > key_dim or rotated_dims % 2:
@@ -303,7 +242,7 @@ def _read_rope(keys: _Keys, row: Architecture, key_dim: int) -> tuple[RopeParame
     return full, replace(full, base=window_base, scaling=scaling)
 
 
-def _read_rope_scaling(keys: _Keys) -> RopeScaling:
+def _read_rope_scaling(keys: ArchitectureKeys) -> RopeScaling:
     name = keys.metadata.string(f"{keys.prefix}.rope.scaling.type", default="linear")
     try:
         kind = RopeScalingKind(name)
@@ -333,7 +272,7 @@ def _read_rope_scaling(keys: _Keys) -> RopeScaling:
     )
 
 
-def _read_rope_sections(keys: _Keys, rotated_dims: int) -> tuple[int, ...]:
+def _read_rope_sections(keys: ArchitectureKeys, rotated_dims: int) -> tuple[int, ...]:
     key = "rope.dimension_sections"
     if key not in keys:
         return ()
@@ -343,7 +282,9 @@ def _read_rope_sections(keys: _Keys, rotated_dims: int) -> tuple[int, ...]:
     return tuple(sections)
 
 
-def _read_scales(keys: _Keys, row: Architecture, num_layers: int, embedding_dim: int) -> tuple[float, float, float]:
+def _read_scales(
+    keys: ArchitectureKeys, row: Architecture, num_layers: int, embedding_dim: int
+) -> tuple[float, float, float]:
     """Factors on the embedding, on what each part adds, and on the logits."""
     if row.scales is None:
         return math.sqrt(embedding_dim) if row.scales_embedding else 1.0, 1.0, 1.0
@@ -355,14 +296,14 @@ def _read_scales(keys: _Keys, row: Architecture, num_layers: int, embedding_dim:
 
 
 def _read_attention_scale(
-    keys: _Keys, row: Architecture, layers: tuple[LayerHyperparameters, ...], embedding_dim: int
+    keys: ArchitectureKeys, row: Architecture, layers: tuple[LayerHyperparameters, ...], embedding_dim: int
 ) -> float | None:
     if row.width_scaled_at == len(layers):
         return 1.0 / math.sqrt(embedding_dim / layers[0].num_heads)
     return keys.optional_positive("attention.scale")
 
 
-def _read_vocab_size(file: GGUFFile, keys: _Keys) -> int:
+def _read_vocab_size(file: GGUFFile, keys: ArchitectureKeys) -> int:
     """Rows of the token embedding, which must be as many as the vocabulary has tokens."""
     embedding = file.tensors.get("token_embd.weight")
     if embedding is None or len(embedding.shape) != 2:

@@ -110,6 +110,6 @@ def _is_moved_by_text(rope: RopeParameters) -> npt.NDArray[np.bool_]:
     """Which pairs turn as text goes on: all but those of the fourth dimension."""
     pair = np.arange(rope.rotated_dims // 2) % sum(rope.sections)
     counts = np.array(rope.sections[:3])
-    if not rope.has_interleaved_sections:
-        return pair < counts.sum()
-    return pair < 3 * counts[pair % 3]
+    num_moved = 3 * counts[pair % 3] if rope.has_interleaved_sections else counts.sum()
+    result: npt.NDArray[np.bool_] = pair < num_moved
+    return result
