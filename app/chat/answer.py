@@ -1,0 +1,212 @@
+"""The model's answer: folded reasoning, the text, how it ended, and the foot with its figures."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from app.chat.answer_body import AnswerBody
+from app.chat.block_views import TextView
+from app.chat.blocks import displayable
+from app.chat.conversation import MessageView
+from app.chat.figures import seconds, statistics_line
+from app.chat.message_view import MessageWidget
+from app.storage.records import MessageStatus
+from app.theme import Theme
+from app.widgets.buttons import TextButton
+from engine.protocol import Channel
+
+_FRAME_MS = 16
+_MAX_SHARE = 6
+"""A frame that took long is followed by a pause this many times as long, so that typing stays quick."""
+
+_ENDINGS = {
+    MessageStatus.STOPPED: "Stopped.",
+    MessageStatus.INTERRUPTED: "Interrupted: Fireside ended before the answer did.",
+}
+_LIMITS = {
+    "length": "Ended at the longest answer that the settings allow.",
+    "context": "Ended because the context is full.",
+}
+
+
+class ReasoningFold(QWidget):
+    """What the model thought, folded under one line with its time."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._shown_length = 0
+        self._toggle = TextButton(theme, "Thinking", "chevron-right")
+        self._toggle.setProperty("look", "fold")
+        self._toggle.setCheckable(True)
+        self._toggle.toggled.connect(self._on_toggled)
+        self._text = TextView()
+        self._text.setAccessibleName("What the model thought")
+        self._text.hide()
+        self._reasoning = ""
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(theme.px(4))
+        self._toggle.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        column.addWidget(self._toggle)
+        column.addWidget(self._text)
+
+    def set_reasoning(self, text: str) -> None:
+        """Show ``text``; laid out only while it is unfolded."""
+        self._reasoning = text
+        if self._toggle.isChecked():
+            self._show_text()
+
+    def set_title(self, title: str) -> None:
+        """The line it is folded under."""
+        self._toggle.setText(title)
+        self._toggle.setAccessibleName(f"{title}: show what the model thought")
+
+    def _on_toggled(self, is_open: bool) -> None:
+        self._toggle.set_icon_name("chevron-down" if is_open else "chevron-right")
+        self._show_text()
+        self._text.setVisible(is_open)
+
+    def _show_text(self) -> None:
+        self._text.setTextColor(self._theme.colour("muted"))
+        self._text.setPlainText(displayable(self._reasoning.strip()))
+        self._text.document().setIndentWidth(self._theme.px(20))
+        self._text.updateGeometry()
+
+
+class Answer(MessageWidget):
+    """An answer that is complete or being written. Deltas are drawn at most 60 times a second."""
+
+    def __init__(self, theme: Theme, view: MessageView, parent: QWidget | None = None) -> None:
+        super().__init__(theme, view, is_own=False, parent=parent)
+        self.setObjectName("answer")
+        px = theme.px
+        self._pushed = ""  # the answer as far as it is drawn or waits to be drawn
+        self._waiting = ""
+        self._reasoning = ""
+        self._reasoning_began: float | None = None
+        self._reasoning_ms: float | None = None
+        self._fold: ReasoningFold | None = None
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, px(20))
+        self._column.setSpacing(px(6))
+        self.body = AnswerBody(theme)
+        self.body.notice.connect(self.notice)
+        self._ending = QLabel()
+        self._ending.setWordWrap(True)
+        self._ending.setAccessibleName("How the answer ended")
+        self._ending.hide()
+        self._column.addWidget(self.body)
+        self._column.addWidget(self._ending)
+        self._column.addWidget(self.foot)
+        self.edited = self.body
+        self.edit_layout = self._column
+        self._frame = QTimer(self)
+        self._frame.setSingleShot(True)
+        self._frame.timeout.connect(self._draw)
+        self.show_view(view)
+
+    @property
+    def content(self) -> str:
+        """The answer as far as it came."""
+        return self._pushed
+
+    def append(self, channel: str, text: str) -> None:
+        """A streamed piece: the first is drawn at once, the next with the next frame."""
+        if channel == Channel.REASONING.value:
+            self._append_reasoning(text)
+            return
+        self._end_reasoning()
+        self._pushed += text
+        self._waiting += text
+        if not self._frame.isActive():
+            self._draw()
+
+    def set_progress(self, text: str) -> None:
+        """What is going on, in the foot."""
+        if self.view.record.status is MessageStatus.STREAMING:
+            self.foot.set_status(text)
+
+    def show_view(self, view: MessageView) -> None:
+        """Show another state of the same message; text that is there already is not drawn again."""
+        self.view = view
+        record = view.record
+        is_streaming = record.status is MessageStatus.STREAMING
+        if record.reasoning and len(record.reasoning) > len(self._reasoning):
+            self._append_reasoning(record.reasoning[len(self._reasoning) :])
+        if record.content.startswith(self._pushed):
+            rest = record.content[len(self._pushed) :]
+            if rest:
+                self._pushed += rest
+                self._waiting += rest
+                self._draw()
+        elif not is_streaming:
+            self._rewrite(record.content)
+        self.foot.set_siblings(view.sibling_index, view.num_siblings)
+        self.foot.set_busy(is_streaming)
+        self.setAccessibleName(f"Answer: {record.content[:200]}")
+        if not is_streaming:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._draw()
+        self._frame.stop()
+        self.body.finish()
+        self._end_reasoning()
+        record = self.view.record
+        self.foot.set_status(statistics_line(record.stats))
+        ending = _ENDINGS.get(record.status, "")
+        if record.status is MessageStatus.FAILED:
+            ending = record.error or "The answer failed."
+        elif record.status is MessageStatus.COMPLETE and record.stats:
+            ending = _LIMITS.get(str(record.stats.get("finish_reason", "")), "")
+        is_failure = record.status is MessageStatus.FAILED
+        self._ending.setProperty("look", "caution" if is_failure else "muted")
+        self._ending.setText(ending)
+        self._ending.setVisible(bool(ending))
+
+    def _rewrite(self, content: str) -> None:
+        self.body.hide()
+        self._column.removeWidget(self.body)
+        self.body.deleteLater()
+        self.body = AnswerBody(self._theme)
+        self.body.notice.connect(self.notice)
+        self.edited = self.body
+        self._column.insertWidget(1 if self._fold else 0, self.body)
+        self._pushed = self._waiting = content
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self._waiting:
+            return
+        text, self._waiting = self._waiting, ""
+        began = time.perf_counter()
+        self.body.push(text)
+        spent_ms = (time.perf_counter() - began) * 1000
+        self._frame.start(max(_FRAME_MS, int(spent_ms * _MAX_SHARE)))
+
+    def _append_reasoning(self, text: str) -> None:
+        if self._fold is None:
+            self._fold = ReasoningFold(self._theme)
+            self._column.insertWidget(0, self._fold)
+            self._fold.set_title("Thinking")
+        if self._reasoning_began is None and self.view.record.status is MessageStatus.STREAMING:
+            self._reasoning_began = time.monotonic()
+        self._reasoning += text
+        self._fold.set_reasoning(self._reasoning)
+        if self._reasoning_began is not None:
+            self._fold.set_title(f"Thinking · {seconds(self._elapsed_ms())}")
+
+    def _end_reasoning(self) -> None:
+        if self._fold is None:
+            return
+        if self._reasoning_ms is None and self._reasoning_began is not None:
+            self._reasoning_ms = self._elapsed_ms()
+        known = (self.view.record.stats or {}).get("reasoning_ms", self._reasoning_ms)
+        self._fold.set_title(f"Thought for {seconds(known)}" if isinstance(known, int | float) else "Thought first")
+
+    def _elapsed_ms(self) -> float:
+        return (time.monotonic() - (self._reasoning_began or time.monotonic())) * 1000

@@ -1,0 +1,138 @@
+"""The text of one answer: a column of prose, code cards and tables that grows while it streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.chat.block_views import CodeCard, ProseView, TableView
+from app.chat.blocks import Block, BlockKind, BlockStream
+from app.theme import Theme
+
+_MAX_BLOCKS_PER_VIEW = 60
+"""A longer run of prose goes on in another document, so that laying it out stays cheap."""
+
+_View = ProseView | CodeCard | TableView
+
+
+class AnswerBody(QWidget):
+    """Shows Markdown that is pushed piece by piece. Finished blocks are never touched again.
+
+    Signals:
+        notice(text): a code block could not be saved.
+    """
+
+    notice = Signal(str)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._stream = BlockStream()
+        self._views: list[_View] = []
+        self._first_open = 0  # index of the first view that may still change
+        self._is_streaming = False
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(theme.px(11))
+
+    def push(self, text: str) -> None:
+        """Add a piece of the answer."""
+        self._is_streaming = True
+        update = self._stream.push(text)
+        self._show(update.finished, update.open)
+
+    def finish(self) -> None:
+        """The answer ended; nothing moves but the caret."""
+        self._is_streaming = False
+        update = self._stream.finish()
+        if update.finished:
+            self._show(update.finished, ())
+        self._place_caret()
+
+    @property
+    def views(self) -> tuple[_View, ...]:
+        """The block views from top to bottom."""
+        return tuple(self._views)
+
+    def _show(self, finished: Sequence[Block], open_blocks: Sequence[Block]) -> None:
+        """Lay the blocks over the views from the first open one on: a view that fits is used again."""
+        position = self._first_open
+        first_open: int | None = None
+        for run in _runs(finished, open_blocks):
+            position = self._show_run(run, position)
+            if first_open is None and not all(is_finished for _, is_finished in run):
+                first_open = position - 1
+        if position < len(self._views) and self._has_frozen(position):
+            position = self._close_prose(position)
+        for view in self._views[position:]:
+            self._column.removeWidget(view)
+            view.hide()
+            view.deleteLater()
+        del self._views[position:]
+        if first_open is None:
+            can_continue = bool(self._views) and isinstance(self._views[-1], ProseView)
+            first_open = len(self._views) - 1 if can_continue else len(self._views)
+        self._first_open = first_open
+        self._place_caret()
+
+    def _show_run(self, run: _Run, position: int) -> int:
+        """Show a run at ``position``; gives the position after it."""
+        kind = run[0][0].kind
+        is_full = kind is BlockKind.PROSE and self._num_frozen(position) >= _MAX_BLOCKS_PER_VIEW
+        if self._has_frozen(position) and (kind is not BlockKind.PROSE or is_full):
+            position = self._close_prose(position)
+        view = self._views[position] if position < len(self._views) else None
+        if not isinstance(view, _VIEWS[kind]):
+            view = self._insert(_VIEWS[kind](self._theme), position)
+        if isinstance(view, ProseView):
+            view.update_blocks([block for block, done in run if done], [block for block, done in run if not done])
+        else:
+            view.set_block(run[0][0])
+        return position + 1
+
+    def _insert(self, view: _View, position: int) -> _View:
+        if isinstance(view, CodeCard):
+            view.notice.connect(self.notice)
+        self._views.insert(position, view)
+        self._column.insertWidget(position, view)
+        return view
+
+    def _num_frozen(self, position: int) -> int:
+        view = self._views[position] if position < len(self._views) else None
+        return view.num_frozen_blocks if isinstance(view, ProseView) else 0
+
+    def _has_frozen(self, position: int) -> bool:
+        return self._num_frozen(position) > 0
+
+    def _close_prose(self, position: int) -> int:
+        """Take the open end off a view whose finished blocks stay."""
+        view = self._views[position]
+        assert isinstance(view, ProseView)
+        view.update_blocks((), ())
+        return position + 1
+
+    def _place_caret(self) -> None:
+        for view in self._views[max(0, self._first_open - 1) :]:
+            if isinstance(view, ProseView):
+                view.set_caret(self._is_streaming and view is self._views[-1])
+
+
+_Run = list[tuple[Block, bool]]
+_VIEWS: dict[BlockKind, type[ProseView] | type[CodeCard] | type[TableView]] = {
+    BlockKind.PROSE: ProseView,
+    BlockKind.CODE: CodeCard,
+    BlockKind.TABLE: TableView,
+}
+
+
+def _runs(finished: Sequence[Block], open_blocks: Sequence[Block]) -> list[_Run]:
+    """Neighbouring prose together, every card alone; with each block whether it is finished."""
+    runs: list[_Run] = []
+    for block, is_finished in [(block, True) for block in finished] + [(block, False) for block in open_blocks]:
+        if runs and block.kind is BlockKind.PROSE and runs[-1][0][0].kind is BlockKind.PROSE:
+            runs[-1].append((block, is_finished))
+        else:
+            runs.append([(block, is_finished)])
+    return runs

@@ -1,0 +1,170 @@
+"""Markdown into blocks, piece by piece while it streams. Pure text in, plain data out; no Qt, no HTML, no network.
+
+A finished block never changes again, so the transcript renders each once and re-renders only the open end.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+
+class BlockKind(Enum):
+    """How a block is shown."""
+
+    PROSE = "prose"  # paragraphs, headings, lists, quotes, rules
+    CODE = "code"
+    TABLE = "table"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One top-level piece of an answer.
+
+    Attributes:
+        kind: which view shows it.
+        tokens: the markdown tokens of prose and tables; empty for code.
+        text: the code, without its fence; empty for the other kinds.
+        language: what the fence says, lower case, "" if it says nothing.
+        is_closed: False for a code fence whose end has not come yet.
+    """
+
+    kind: BlockKind
+    tokens: tuple[Token, ...] = ()
+    text: str = ""
+    language: str = ""
+    is_closed: bool = True
+
+
+@dataclass(frozen=True)
+class BlockUpdate:
+    """What a push changed: blocks that are finished now, and the open end that replaces the previous one."""
+
+    finished: tuple[Block, ...]
+    open: tuple[Block, ...]
+
+
+def _make_parser() -> MarkdownIt:
+    # Raw HTML stays text: what a model writes between angle brackets is shown, never interpreted.
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+class BlockStream:
+    """Splits growing Markdown into finished blocks and an open end.
+
+    A block is finished once a complete line of the next one is there: half a line ("2" before "2. b") may still
+    turn out to continue the block before it.
+    """
+
+    def __init__(self) -> None:
+        self._parser = _make_parser()
+        self._environment: dict[str, Any] = {}
+        self._open_source = ""
+
+    def push(self, text: str) -> BlockUpdate:
+        """Add ``text``; costs time in the length of the open block, not of the answer."""
+        self._open_source += text
+        spans = self._spans(self._open_source)
+        finished: tuple[Block, ...] = ()
+        if len(spans) > 1:
+            start = spans[-1][1]
+            tail = "".join(self._open_source.splitlines(keepends=True)[start:])
+            if "\n" in tail:
+                finished = tuple(block for block, _ in spans[:-1])
+                spans = spans[-1:]
+                self._open_source = tail
+        return BlockUpdate(finished, tuple(block for block, _ in spans))
+
+    def finish(self) -> BlockUpdate:
+        """End the text: everything is finished."""
+        spans = self._spans(self._open_source)
+        self._open_source = ""
+        return BlockUpdate(tuple(_close(block) for block, _ in spans), ())
+
+    def _spans(self, source: str) -> list[tuple[Block, int]]:
+        tokens = self._parser.parse(_one_kind_of_line_end(source), self._environment)
+        lines = source.splitlines()
+        spans: list[tuple[Block, int]] = []
+        start = 0
+        depth = 0
+        for position, token in enumerate(tokens):
+            if depth == 0:
+                start = position
+            depth += token.nesting
+            if depth == 0:
+                group = tokens[start : position + 1]
+                first_line, end_line = group[0].map or (0, 0)
+                spans.append((_block(group, lines[first_line:end_line]), first_line))
+        return spans
+
+
+def parse_blocks(source: str) -> tuple[Block, ...]:
+    """All blocks of a finished text."""
+    stream = BlockStream()
+    update = stream.push(source)
+    return update.finished + stream.finish().finished
+
+
+def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
+    first = tokens[0]
+    if first.type == "fence":
+        is_closed = len(lines) > 1 and _is_fence_end(lines[-1], first.markup)
+        words = first.info.split()
+        language = words[0].lower() if words else ""
+        text = first.content
+        if not is_closed:
+            # The first characters of the closing fence are no code.
+            text = re.sub(r"\n[ ]{0,3}([`~])\1*$", "\n", text)
+        return Block(BlockKind.CODE, text=text.removesuffix("\n"), language=language, is_closed=is_closed)
+    if first.type == "code_block":
+        return Block(BlockKind.CODE, text=first.content.removesuffix("\n"))
+    if first.type == "table_open":
+        return Block(BlockKind.TABLE, tokens=tuple(tokens))
+    return Block(BlockKind.PROSE, tokens=tuple(tokens))
+
+
+def _close(block: Block) -> Block:
+    return block if block.is_closed else Block(block.kind, block.tokens, block.text, block.language)
+
+
+def _is_fence_end(line: str, markup: str) -> bool:
+    stripped = line.strip()
+    return len(stripped) >= len(markup) and set(stripped) == {markup[0]}
+
+
+def _one_kind_of_line_end(source: str) -> str:
+    # markdown-it counts lines by \n alone; str.splitlines must agree with it about where each one ends.
+    return "\n".join(source.splitlines()) + ("\n" if source.endswith(("\n", "\r")) else "")
+
+
+_MAX_COMBINING = 8
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufdd0\ufdd1\ufffe\uffff]")
+_MARK_RUN = re.compile(rf"[^\x00-\u02ff\u0370-\u0482]{{{_MAX_COMBINING + 1},}}")
+
+
+def displayable(text: str) -> str:
+    """``text`` with what would break a line of text shown as its code point, and piles of accents cut short.
+
+    Control characters, overrides of the reading direction and Qt's own document markers become ``⟨U+202E⟩``;
+    tabs and line ends stay. Only for the screen: what is copied is always the original.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _HIDDEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", text)
+    return _MARK_RUN.sub(lambda match: _cut_marks(match.group()), text)
+
+
+def _cut_marks(run: str) -> str:
+    kept: list[str] = []
+    marks = 0
+    for character in run:
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= _MAX_COMBINING:
+            kept.append(character)
+    return "".join(kept)

@@ -1,0 +1,246 @@
+"""The chat page: transcript or empty state, notices and the composer, wired to the controller."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+
+from app.chat.composer import Composer
+from app.chat.controller import ChatController
+from app.chat.conversation import MessageView
+from app.chat.empty_states import EmptyState
+from app.chat.figures import reading_line
+from app.chat.transcript import COLUMN_PX, Transcript
+from app.theme import Theme
+from app.widgets.buttons import LookButton
+from app.widgets.notice_bar import NoticeBar
+from engine.protocol import ModelInfo, Role
+
+
+class ChatPage(QWidget):
+    """Everything right of the sidebar while chatting.
+
+    Signals:
+        open_model_requested: the person wants to choose a model file.
+    """
+
+    open_model_requested = Signal()
+
+    def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("chatPage")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._controller = controller
+        self._theme = theme
+        self._shown_id = ""
+        self._loading_name = ""
+        self._failure = ""
+        self.transcript = Transcript(theme)
+        self.empty = EmptyState(theme)
+        self.composer = Composer(theme)
+        self.notice_bar = NoticeBar(theme)
+        self._stack = QStackedWidget()
+        self._empty_holder = _Centred(self.empty)
+        self._stack.addWidget(self._empty_holder)
+        self._stack.addWidget(self.transcript)
+        self._foot = QWidget()
+        foot = QVBoxLayout(self._foot)
+        foot.setContentsMargins(0, 0, 0, 0)
+        foot.addWidget(self.notice_bar)
+        foot.addWidget(self.composer)
+        self._foot_holder = _Centred(self._foot)
+        self._column = QVBoxLayout(self)
+        self._column.setSpacing(0)
+        self._column.addWidget(self._stack, 1)
+        self._column.addWidget(self._foot_holder)
+        self._to_end = LookButton(theme, "To the end", "", "chevron-down", "muted", self)
+        self._to_end.hide()
+        self._to_end.clicked.connect(self.transcript.scroll_to_end)
+        self._wire_views()
+        self._wire_controller()
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+        self._on_opened(controller.current_id)
+
+    def focus_composer(self) -> None:
+        """Let the person write."""
+        self.composer.edit.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def show_notice(self, text: str) -> None:
+        """Say one sentence above the composer."""
+        self.notice_bar.show_text(text, for_ms=12_000)
+
+    def regenerate_last(self) -> None:
+        """Answer the last message again."""
+        messages = self._controller.current_messages
+        if messages and messages[-1].record.role is Role.ASSISTANT and not self._controller.is_generating:
+            self._controller.regenerate(messages[-1].record.id)
+
+    def last_answer(self) -> str:
+        """The text of the last answer, "" without one."""
+        for view in reversed(self._controller.current_messages):
+            if view.record.role is Role.ASSISTANT:
+                return view.record.content
+        return ""
+
+    # ------------------------------------------------------------------------------------------ wiring
+
+    def _wire_views(self) -> None:
+        controller, transcript, composer = self._controller, self.transcript, self.composer
+        transcript.edit_requested.connect(controller.edit_and_resend)
+        transcript.regenerate_requested.connect(controller.regenerate)
+        transcript.sibling_requested.connect(self._on_sibling)
+        transcript.notice.connect(self.show_notice)
+        transcript.following_changed.connect(self._place_to_end)
+        composer.send_requested.connect(self._on_send)
+        composer.stop_requested.connect(self._on_stop)
+        composer.count_requested.connect(controller.count_tokens)
+        composer.draft_changed.connect(controller.save_draft)
+        self.empty.suggestion_chosen.connect(self._on_suggestion)
+        self.empty.open_requested.connect(self.open_model_requested)
+
+    def _wire_controller(self) -> None:
+        controller = self._controller
+        controller.conversation_opened.connect(self._on_opened)
+        controller.message_added.connect(self._on_message)
+        controller.message_changed.connect(self._on_message)
+        controller.delta.connect(self._on_delta)
+        controller.reading_progress.connect(self._on_reading)
+        controller.generation_started.connect(self._on_generation)
+        controller.generation_finished.connect(self._on_generation)
+        controller.tokens_counted.connect(self.composer.set_num_tokens)
+        controller.notice.connect(self.show_notice)
+        controller.model_loading.connect(self._on_model_loading)
+        controller.model_loaded.connect(self._on_model_loaded)
+        controller.model_failed.connect(self._on_model_failed)
+        controller.model_ejected.connect(self._refresh_empty)
+        controller.models_changed.connect(self._refresh_empty)
+
+    # ------------------------------------------------------------------------------------------ the controller says
+
+    def _on_opened(self, conversation_id: str) -> None:
+        messages = self._controller.current_messages
+        if conversation_id == self._shown_id:
+            self.transcript.sync(messages)
+        else:
+            self._shown_id = conversation_id
+            self.transcript.show_conversation(messages)
+            self.composer.set_text(self._controller.current_conversation.draft)
+        self._refresh()
+
+    def _on_message(self, conversation_id: str, _view: MessageView) -> None:
+        if conversation_id == self._shown_id:
+            self.transcript.sync(self._controller.current_messages)
+            self._refresh()
+
+    def _on_delta(self, conversation_id: str, message_id: str, channel: str, text: str) -> None:
+        if conversation_id == self._shown_id:
+            self.transcript.append_delta(message_id, channel, text)
+            self.transcript.set_progress(message_id, "")
+
+    def _on_reading(self, conversation_id: str, computed: int, total: int, reused: int) -> None:
+        messages = self._controller.current_messages
+        if conversation_id == self._shown_id and messages:
+            line = "" if computed >= total else reading_line(computed, total, reused)
+            self.transcript.set_progress(messages[-1].record.id, line)
+
+    def _on_generation(self, conversation_id: str, _message_id: str) -> None:
+        if conversation_id == self._shown_id:
+            self._refresh()
+
+    def _on_model_loading(self, name: str, _fraction: float, _message: str) -> None:
+        if name != self._loading_name or self._failure:
+            self._loading_name, self._failure = name, ""
+            self._refresh_empty()
+
+    def _on_model_loaded(self, _info: ModelInfo) -> None:
+        self._loading_name = self._failure = ""
+        self._refresh_empty()
+
+    def _on_model_failed(self, reason: str) -> None:
+        self._loading_name, self._failure = "", reason
+        self._refresh_empty()
+        if self._stack.currentWidget() is self.transcript:
+            self.show_notice(reason)
+
+    # ------------------------------------------------------------------------------------------ the person does
+
+    def _on_send(self, text: str) -> None:
+        if self._controller.send(text):
+            self.composer.clear_text()
+            self.transcript.scroll_to_end()
+
+    def _on_stop(self) -> None:
+        if self._controller.is_generating:
+            self._controller.stop()
+
+    def _on_sibling(self, message_id: str, step: Literal[-1, 1]) -> None:
+        self._controller.select_sibling(message_id, step)
+
+    def _on_suggestion(self, text: str) -> None:
+        self.composer.set_text(text)
+        self.focus_composer()
+
+    # ------------------------------------------------------------------------------------------ looks
+
+    def _refresh(self) -> None:
+        self.composer.set_busy(self._controller.is_generating)
+        has_messages = bool(self._controller.current_messages)
+        self._stack.setCurrentWidget(self.transcript if has_messages else self._empty_holder)
+        self._refresh_empty()
+        self._place_to_end()
+
+    def _refresh_empty(self) -> None:
+        info = self._controller.model_info
+        if info is not None:
+            self.empty.show_ready(info.name)
+        elif self._loading_name:
+            self.empty.show_loading(self._loading_name)
+        elif self._failure:
+            self.empty.show_failed(self._failure)
+        else:
+            self.empty.show_no_model(len(self._controller.models))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_to_end()
+
+    def _place_to_end(self, _is_following: bool = True) -> None:
+        is_wanted = not self.transcript.is_following and self._stack.currentWidget() is self.transcript
+        if is_wanted:
+            self._to_end.adjustSize()
+            corner = self._foot_holder.mapTo(self, QPoint(0, 0))
+            left = (self.width() - self._to_end.width()) // 2
+            self._to_end.move(left, corner.y() - self._to_end.height() - self._theme.px(10))
+            self._to_end.raise_()
+        self._to_end.setVisible(is_wanted)
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(0, 0, 0, px(12))
+        self._foot_holder.set_metrics(px(COLUMN_PX), px(24))
+        self._empty_holder.set_metrics(px(560), px(24))
+        layout = self._foot.layout()
+        assert layout is not None
+        layout.setSpacing(px(8))
+
+
+class _Centred(QWidget):
+    """Holds one widget in the middle, no wider than it reads well."""
+
+    def __init__(self, inner: QWidget) -> None:
+        super().__init__()
+        self._inner = inner
+        self._row = QHBoxLayout(self)
+        self._row.addStretch(1)
+        self._row.addWidget(inner, 1000)
+        self._row.addStretch(1)
+
+    def set_metrics(self, max_width: int, margin: int) -> None:
+        """How wide the inner widget may be, and its distance from the sides."""
+        self._inner.setMaximumWidth(max_width)
+        self._row.setContentsMargins(margin, 0, margin, 0)
+        self._row.setSpacing(0)

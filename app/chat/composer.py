@@ -1,0 +1,151 @@
+"""The composer: where a message is written, and the one button that sends and stops."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.chat.figures import tokens
+from app.theme import Theme
+from app.widgets.buttons import LookButton
+from app.widgets.growing_edit import GrowingEdit
+
+_COUNT_AFTER_MS = 250
+_HINT = "Enter sends · Shift+Enter new line"
+_BUSY_HINT = "Esc stops the answer"
+
+
+class Composer(QWidget):
+    """A field that grows to eight lines, a token count, Send or Stop.
+
+    Signals:
+        send_requested(text): the text stays until ``clear_text``, in case it is not taken.
+        stop_requested: end the answer that is being written.
+        count_requested(text): the text rested; count its tokens.
+        draft_changed(text): the person wrote; keep it.
+    """
+
+    send_requested = Signal(str)
+    stop_requested = Signal()
+    count_requested = Signal(str)
+    draft_changed = Signal(str)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._is_busy = False
+        self._is_setting = False
+        self._frame = QFrame()
+        self._frame.setObjectName("composer")
+        self.edit = GrowingEdit(theme, max_lines=8, min_lines=1)
+        self.edit.setPlaceholderText("Write a message")
+        self.edit.setAccessibleName("Message")
+        self._count = QLabel()
+        self._count.setProperty("look", "muted")
+        self._count.setAccessibleName("Length of the message")
+        self._button = LookButton(theme, "Send", "primary")
+        self._promise = QLabel("Everything stays on this machine.")
+        self._promise.setProperty("look", "muted")
+        self._hint = QLabel(_HINT)
+        self._hint.setProperty("look", "muted")
+        self._inside = QVBoxLayout(self._frame)
+        self._foot = QHBoxLayout()
+        self._foot.addStretch(1)
+        self._foot.addWidget(self._count)
+        self._foot.addWidget(self._button)
+        self._inside.addWidget(self.edit)
+        self._inside.addLayout(self._foot)
+        self._below = QHBoxLayout()
+        self._below.addWidget(self._promise)
+        self._below.addStretch(1)
+        self._below.addWidget(self._hint)
+        self._column = QVBoxLayout(self)
+        self._column.addWidget(self._frame)
+        self._column.addLayout(self._below)
+        self._count_timer = self._timer(_COUNT_AFTER_MS, lambda: self.count_requested.emit(self.text))
+        self.edit.textChanged.connect(self._on_text)
+        self.edit.submitted.connect(self._on_submit)
+        self.edit.cancelled.connect(self.stop_requested)
+        self.edit.focus_changed.connect(self._on_focus)
+        self._button.clicked.connect(self._on_button)
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+        self._refresh()
+
+    @property
+    def text(self) -> str:
+        """What is written, as it is."""
+        return self.edit.toPlainText()
+
+    def set_text(self, text: str) -> None:
+        """Show a draft or a suggestion, with the cursor at its end."""
+        if text != self.text:
+            self._is_setting = True
+            self.edit.setPlainText(text)
+            self._is_setting = False
+            cursor = self.edit.textCursor()
+            cursor.movePosition(cursor.MoveOperation.End)
+            self.edit.setTextCursor(cursor)
+
+    def clear_text(self) -> None:
+        """The message was taken."""
+        self.edit.clear()
+        self._count_timer.stop()
+        self._count.setText("")
+
+    def set_busy(self, is_busy: bool) -> None:
+        """An answer is being written: the button stops it."""
+        self._is_busy = is_busy
+        self._refresh()
+
+    def set_num_tokens(self, number: int) -> None:
+        """The count that was asked for came."""
+        self._count.setText(tokens(number) if self.text.strip() else "")
+
+    def _timer(self, interval_ms: int, action: object) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(interval_ms)
+        timer.timeout.connect(action)
+        return timer
+
+    def _on_text(self) -> None:
+        if self.text.strip():
+            self._count_timer.start()
+        else:
+            self._count_timer.stop()
+            self._count.setText("")
+        if not self._is_setting:
+            self.draft_changed.emit(self.text)
+        self._refresh()
+
+    def _on_submit(self) -> None:
+        if self.text.strip() and not self._is_busy:
+            self.send_requested.emit(self.text.strip())
+
+    def _on_button(self) -> None:
+        if self._is_busy:
+            self.stop_requested.emit()
+        else:
+            self._on_submit()
+
+    def _on_focus(self, has_focus: bool) -> None:
+        self._frame.setProperty("active", has_focus)
+        self._frame.style().unpolish(self._frame)
+        self._frame.style().polish(self._frame)
+
+    def _refresh(self) -> None:
+        self._button.setText("Stop" if self._is_busy else "Send")
+        self._button.setAccessibleName("Stop the answer" if self._is_busy else "Send the message")
+        self._button.setEnabled(self._is_busy or bool(self.text.strip()))
+        self._hint.setText(_BUSY_HINT if self._is_busy else _HINT)
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._inside.setContentsMargins(px(13), px(12), px(12), px(10))
+        self._inside.setSpacing(px(10))
+        self._foot.setSpacing(px(10))
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(px(8))
+        self._button.setMinimumWidth(px(55))
+        self._button.setFixedHeight(px(34))

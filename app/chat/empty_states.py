@@ -1,0 +1,110 @@
+"""What stands in the transcript's place while there is nothing to read: a first start, a new chat, no model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from app.theme import Theme
+from app.widgets.buttons import ElidingButton, LookButton
+
+SUGGESTIONS = (
+    "Explain how a refrigerator works, in three sentences.",
+    "Write a friendly note that asks a neighbour for quiet after ten.",
+    "Give me five ideas for a rainy afternoon.",
+)
+
+
+class EmptyState(QWidget):
+    """A sentence, what it means, and what can be done about it.
+
+    Signals:
+        suggestion_chosen(text): put this into the composer.
+        open_requested: choose a model file.
+    """
+
+    suggestion_chosen = Signal(str)
+    open_requested = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._title = QLabel()
+        self._title.setProperty("look", "title")
+        self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._title.setWordWrap(True)
+        self._text = QLabel()
+        self._text.setProperty("look", "help")
+        self._text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._text.setWordWrap(True)
+        self._buttons = QVBoxLayout()
+        self._column = QVBoxLayout(self)
+        self._column.addStretch(2)
+        self._column.addWidget(self._title)
+        self._column.addWidget(self._text)
+        self._column.addLayout(self._buttons)
+        self._column.addStretch(3)
+        self._made: list[LookButton] = []
+        self._kind = ""
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+
+    def show_ready(self, model_name: str) -> None:
+        """A model is loaded: invite, with a few things that a small model can really do."""
+        self._set("What shall we talk about?", f"{model_name} answers here, on this machine.", "ready")
+
+    def show_loading(self, model_name: str) -> None:
+        """A model is on its way; writing can begin at once."""
+        self._set("What shall we talk about?", f"{model_name} is loading. You can write already.", "ready")
+
+    def show_no_model(self, num_models: int) -> None:
+        """Nothing is loaded."""
+        if num_models:
+            self._set("Choose a model", "Pick one above, and it answers here, on this machine.", "file")
+        else:
+            self._set(
+                "No model yet",
+                "Fireside talks through a language model: one file that ends in .gguf. Open one that you have.",
+                "file",
+            )
+
+    def show_failed(self, reason: str) -> None:
+        """The model could not be loaded; the reason stays in sight."""
+        self._set("The model could not be loaded", reason, "file")
+
+    def _set(self, title: str, text: str, kind: str) -> None:
+        self._title.setText(title)
+        self._text.setText(text)
+        if self._kind != kind:
+            self._kind = kind
+            self._make_buttons(kind)
+
+    def _make_buttons(self, kind: str) -> None:
+        for button in self._made:
+            self._buttons.removeWidget(button)
+            button.hide()
+            button.deleteLater()
+        self._made = []
+        if kind == "file":
+            button = LookButton(self._theme, "Open a model file…", "primary")
+            button.clicked.connect(self.open_requested)
+            self._add([button], Qt.AlignmentFlag.AlignHCenter)
+        else:
+            for suggestion in SUGGESTIONS:
+                button = ElidingButton(self._theme, suggestion, "choice")
+                button.clicked.connect(lambda _checked=False, text=suggestion: self.suggestion_chosen.emit(text))
+                self._add([button], Qt.AlignmentFlag(0))
+
+    def _add(self, buttons: Sequence[LookButton], alignment: Qt.AlignmentFlag) -> None:
+        for button in buttons:
+            self._buttons.addWidget(button, 0, alignment)
+            self._made.append(button)
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(16), px(16), px(16))
+        self._column.setSpacing(px(8))
+        self._buttons.setContentsMargins(0, px(14), 0, 0)
+        self._buttons.setSpacing(px(8))

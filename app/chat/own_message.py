@@ -1,0 +1,109 @@
+"""The person's own message: a bubble on the right with the text exactly as typed, edited in place."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.chat.block_views import TextView
+from app.chat.blocks import displayable
+from app.chat.conversation import MessageView
+from app.chat.figures import count
+from app.chat.message_view import MessageWidget
+from app.chat.prose import LINE_PX
+from app.theme import Theme
+from app.widgets.buttons import TextButton
+
+_FOLDED_LINES = 24
+_FOLDED_CHARACTERS = 4000
+_BUBBLE_PX = 560
+
+
+class OwnMessage(MessageWidget):
+    """The bubble. Long texts are folded; nothing in them is interpreted."""
+
+    def __init__(self, theme: Theme, view: MessageView, parent: QWidget | None = None) -> None:
+        super().__init__(theme, view, is_own=True, parent=parent)
+        self.setObjectName("ownMessage")
+        px = theme.px
+        self._bubble = QFrame()
+        self._bubble.setProperty("look", "bubble")
+        self._text = _PlainText(theme)
+        self._unfold = TextButton(theme, "")
+        self._unfold.setAccessibleName("Show the whole message")
+        self._unfold.clicked.connect(self._show_all)
+        self._unfold.hide()
+        inside = QVBoxLayout(self._bubble)
+        inside.setContentsMargins(px(14), px(7), px(14), px(12))
+        inside.setSpacing(px(4))
+        inside.addWidget(self._text)
+        inside.addWidget(self._unfold, 0, Qt.AlignmentFlag.AlignLeft)
+        self._row = QHBoxLayout()
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.addStretch(1)
+        self._row.addWidget(self._bubble)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(px(1))
+        column.addLayout(self._row)
+        column.addWidget(self.foot)
+        self.edited = self._bubble
+        self.edit_layout = self._row
+        self.show_view(view)
+
+    def show_view(self, view: MessageView) -> None:
+        """Show another state of the same message."""
+        self.view = view
+        self.foot.set_siblings(view.sibling_index, view.num_siblings)
+        content = view.record.content
+        self.setAccessibleName(f"You: {content[:200]}")
+        lines = content.splitlines()
+        folded = "\n".join(lines[:_FOLDED_LINES])[:_FOLDED_CHARACTERS]
+        is_long = len(lines) > _FOLDED_LINES + 4 or len(content) > _FOLDED_CHARACTERS + 500
+        self._text.show_text(folded + " …" if is_long else content)
+        self._unfold.setText(f"Show all {count(len(lines))} lines" if len(lines) > 1 else "Show all")
+        self._unfold.setVisible(is_long)
+        self._fit_bubble()
+
+    def _show_all(self) -> None:
+        self._text.show_text(self.view.record.content)
+        self._unfold.hide()
+        self._fit_bubble()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_bubble()
+
+    def _fit_bubble(self) -> None:
+        px = self._theme.px
+        limit = min(px(_BUBBLE_PX), max(self.width() - px(40), px(120)))
+        unfold_width = self._unfold.sizeHint().width() if not self._unfold.isHidden() else 0
+        width = min(max(self._text.ideal_width, unfold_width) + px(28), limit)
+        self._bubble.setFixedWidth(width)
+
+
+class _PlainText(TextView):
+    """Text exactly as it was typed, which knows the width it would like."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.ideal_width = 0
+        self.setAccessibleName("Text of your message")
+
+    def show_text(self, text: str) -> None:
+        document = self.document()
+        document.clear()
+        plain = QTextCharFormat()
+        plain.setFont(self._theme.font())
+        plain.setForeground(self._theme.colour("text"))
+        block = QTextBlockFormat()
+        block.setLineHeight(self._theme.px(LINE_PX), int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value))
+        cursor = QTextCursor(document)
+        cursor.setBlockFormat(block)
+        cursor.insertText(displayable(text), plain)
+        document.setTextWidth(-1)
+        self.rest_cursor()
+        self.ideal_width = int(document.idealWidth()) + 2
+        self.updateGeometry()

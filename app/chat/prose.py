@@ -1,0 +1,305 @@
+"""Writes prose and tables into a ``QTextDocument`` with a cursor: no HTML parser, no images, no resources.
+
+Raw HTML is text by construction, and an image is a link that shows its address, so rendering cannot reach the
+network. Knows tokens and the theme; not messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markdown_it.token import Token
+from PySide6.QtCore import Qt
+from PySide6.QtGui import (
+    QBrush,
+    QFont,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextFormat,
+    QTextLength,
+    QTextList,
+    QTextListFormat,
+    QTextTableCellFormat,
+    QTextTableFormat,
+)
+
+from app.chat.blocks import displayable
+from app.theme import Theme
+
+QUOTE_LEVEL = int(QTextFormat.Property.UserProperty) + 1
+"""Block property: how many quotes the block stands in; the view paints their lines."""
+IS_RULE = int(QTextFormat.Property.UserProperty) + 2
+"""Block property: the block is a horizontal rule, which the view paints."""
+
+LINE_PX = 22
+"""The least distance of two lines of text, for the design's 14 px."""
+_HEADING_PX = {"h1": 18.0, "h2": 16.5, "h3": 15.0}
+_BARE_URL = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*_]")
+
+
+@dataclass
+class _Item:
+    """One list the writer stands in; ``is_fresh`` until the item's first block is written."""
+
+    format: QTextListFormat
+    list: QTextList | None = None
+    is_tight: bool = True
+    is_fresh: bool = False
+
+
+@dataclass
+class _State:
+    lists: list[_Item] = field(default_factory=list)
+    quotes: int = 0
+
+
+class ProseWriter:
+    """Appends prose blocks at a cursor in the theme's colours."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._plain = QTextCharFormat()
+        self._plain.setFont(theme.font())
+        self._plain.setForeground(QBrush(theme.colour("text")))
+
+    def write(self, cursor: QTextCursor, tokens: Sequence[Token], *, is_first: bool) -> None:
+        """Write the tokens of one or more blocks; ``is_first`` when the document is still empty."""
+        state = _State()
+        heading = ""
+        use_existing = is_first
+        for token in tokens:
+            kind = token.type
+            if kind in {"bullet_list_open", "ordered_list_open"}:
+                state.lists.append(_Item(self._list_format(token, len(state.lists))))
+            elif kind in {"bullet_list_close", "ordered_list_close"}:
+                state.lists.pop()
+            elif kind == "list_item_open":
+                state.lists[-1].is_fresh = True
+            elif kind == "list_item_close" and state.lists[-1].is_fresh:
+                self._begin(cursor, state, use_existing=use_existing)
+                cursor.insertText("\u200b", self._plain)  # an empty item still has its marker
+                use_existing = False
+            elif kind == "blockquote_open":
+                state.quotes += 1
+            elif kind == "blockquote_close":
+                state.quotes -= 1
+            elif kind == "heading_open":
+                heading = token.tag
+            elif kind == "heading_close":
+                heading = ""
+            elif kind == "paragraph_open" and state.lists:
+                state.lists[-1].is_tight = token.hidden
+            elif kind == "inline":
+                self._begin(cursor, state, heading=heading, use_existing=use_existing)
+                self.write_inline(cursor, token.children or (), self._base_format(heading, state))
+                use_existing = False
+            elif kind in {"fence", "code_block"}:
+                for line in token.content.removesuffix("\n").split("\n"):
+                    self._begin(cursor, state, use_existing=use_existing, is_code=True)
+                    cursor.insertText(displayable(line) or "\u200b", self._code_format(self._plain))
+                    use_existing = False
+            elif kind == "hr":
+                self._begin(cursor, state, use_existing=use_existing, is_rule=True)
+                cursor.insertText("\u200b", self._plain)
+                use_existing = False
+
+    def write_inline(self, cursor: QTextCursor, tokens: Sequence[Token], base: QTextCharFormat) -> None:
+        """Write the inside of a paragraph, heading or cell."""
+        formats = [base]
+        for token in tokens:
+            kind = token.type
+            if token.nesting == 1:
+                formats.append(self._nested_format(formats[-1], token))
+            elif token.nesting == -1:
+                formats.pop()
+            elif kind == "text":
+                self._write_text(cursor, token.content, formats[-1])
+            elif kind == "code_inline":
+                cursor.insertText(displayable(token.content), self._code_format(formats[-1]))
+            elif kind in {"softbreak", "hardbreak"}:
+                cursor.insertText("\u2028", formats[-1])
+            elif kind == "image":
+                self._write_image(cursor, token, formats[-1])
+            elif token.content:
+                self._write_text(cursor, token.content, formats[-1])
+
+    def write_table(self, cursor: QTextCursor, tokens: Sequence[Token]) -> int:
+        """Write a table into an empty document; gives its number of columns."""
+        rows: list[list[tuple[Token, str]]] = []
+        alignment = ""
+        for token in tokens:
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type in {"th_open", "td_open"}:
+                alignment = str(token.attrGet("style") or "")
+            elif token.type == "inline":
+                rows[-1].append((token, alignment))
+        columns = max(1, max(map(len, rows), default=1))
+        table = cursor.insertTable(max(1, len(rows)), columns, self._table_format())
+        for row, cells in enumerate(rows):
+            for column, (token, style) in enumerate(cells):
+                cell = table.cellAt(row, column)
+                cell.setFormat(self._cell_format(is_last_row=row == len(rows) - 1))
+                inside = cell.firstCursorPosition()
+                block = QTextBlockFormat()
+                block.setAlignment(_alignment(style))
+                block.setLineHeight(self._theme.px(LINE_PX), _AT_LEAST)
+                inside.setBlockFormat(block)
+                text = QTextCharFormat(self._plain)
+                if row == 0:
+                    text.setFontWeight(QFont.Weight.DemiBold)
+                    text.setForeground(QBrush(self._theme.colour("muted")))
+                self.write_inline(inside, token.children or (), text)
+        return columns
+
+    # ------------------------------------------------------------------------------------------ blocks
+
+    def _begin(
+        self,
+        cursor: QTextCursor,
+        state: _State,
+        *,
+        heading: str = "",
+        use_existing: bool = False,
+        is_rule: bool = False,
+        is_code: bool = False,
+    ) -> None:
+        px = self._theme.px
+        block = QTextBlockFormat()
+        block.setLineHeight(self._theme.px(LINE_PX), _AT_LEAST)
+        block.setBottomMargin(px(9))
+        if heading:
+            block.setTopMargin(0 if use_existing else px(9))
+            block.setBottomMargin(px(6))
+            block.setHeadingLevel(int(heading[1]))
+        if is_code:
+            block.setBackground(QBrush(self._theme.colour("code")))
+            block.setBottomMargin(0)
+            block.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        if state.quotes:
+            block.setLeftMargin(px(16) * state.quotes)
+            block.setProperty(QUOTE_LEVEL, state.quotes)
+        if is_rule:
+            block.setProperty(IS_RULE, True)
+        item = state.lists[-1] if state.lists else None
+        starts_item = item is not None and item.is_fresh
+        if item is not None:
+            if item.is_tight and not is_code:
+                block.setBottomMargin(px(3))
+            if not starts_item:
+                block.setIndent(len(state.lists))
+        if use_existing:
+            cursor.setBlockFormat(block)
+            cursor.setBlockCharFormat(self._plain)
+        else:
+            cursor.insertBlock(block, self._plain)
+        if item is not None and starts_item:
+            item.is_fresh = False
+            if item.list is None:
+                item.list = cursor.createList(item.format)
+            else:
+                item.list.add(cursor.block())
+
+    def _list_format(self, token: Token, depth: int) -> QTextListFormat:
+        result = QTextListFormat()
+        result.setIndent(depth + 1)
+        if token.type == "ordered_list_open":
+            result.setStyle(QTextListFormat.Style.ListDecimal)
+            start = token.attrGet("start")
+            if isinstance(start, int) and start > 1:
+                result.setStart(min(start, 1_000_000))
+        else:
+            result.setStyle(QTextListFormat.Style.ListDisc)
+        return result
+
+    def _table_format(self) -> QTextTableFormat:
+        result = QTextTableFormat()
+        result.setBorderCollapse(True)
+        result.setBorder(0)
+        result.setCellSpacing(0)
+        result.setCellPadding(self._theme.px(6))
+        result.setMargin(0)
+        result.setWidth(QTextLength(QTextLength.Type.PercentageLength, 100))
+        return result
+
+    def _cell_format(self, *, is_last_row: bool) -> QTextTableCellFormat:
+        result = QTextTableCellFormat()
+        px = self._theme.px
+        result.setTopPadding(px(5))
+        result.setBottomPadding(px(9))
+        result.setLeftPadding(px(8))
+        result.setRightPadding(px(12))
+        if not is_last_row:
+            result.setBottomBorder(1)
+            result.setBottomBorderStyle(_SOLID)
+            result.setBottomBorderBrush(QBrush(self._theme.colour("hairline")))
+        return result
+
+    # ------------------------------------------------------------------------------------------ characters
+
+    def _base_format(self, heading: str, state: _State) -> QTextCharFormat:
+        result = QTextCharFormat(self._plain)
+        if heading:
+            result.setFont(self._theme.font(_HEADING_PX.get(heading, 14.0), weight=QFont.Weight.DemiBold))
+        if state.quotes:
+            result.setForeground(QBrush(self._theme.colour("muted")))
+        return result
+
+    def _nested_format(self, outer: QTextCharFormat, token: Token) -> QTextCharFormat:
+        result = QTextCharFormat(outer)
+        if token.type == "strong_open":
+            result.setFontWeight(QFont.Weight.Bold)
+        elif token.type == "em_open":
+            result.setFontItalic(True)
+        elif token.type == "s_open":
+            result.setFontStrikeOut(True)
+        elif token.type == "link_open":
+            result = self._link_format(outer, str(token.attrGet("href") or ""))
+        return result
+
+    def _link_format(self, outer: QTextCharFormat, address: str) -> QTextCharFormat:
+        result = QTextCharFormat(outer)
+        result.setAnchor(True)
+        result.setAnchorHref(address)
+        result.setForeground(QBrush(self._theme.colour("accent")))
+        result.setFontUnderline(True)
+        result.setToolTip(displayable(address))
+        return result
+
+    def _code_format(self, outer: QTextCharFormat) -> QTextCharFormat:
+        result = QTextCharFormat(outer)
+        mono = self._theme.mono_font()
+        result.setFontFamilies(mono.families() or [mono.family()])
+        result.setFontFixedPitch(True)
+        result.setProperty(int(QTextFormat.Property.FontPixelSize), mono.pixelSize())
+        result.setBackground(QBrush(self._theme.colour("own_message")))
+        return result
+
+    def _write_text(self, cursor: QTextCursor, text: str, outer: QTextCharFormat) -> None:
+        if outer.isAnchor():
+            cursor.insertText(displayable(text), outer)
+            return
+        position = 0
+        for match in _BARE_URL.finditer(text):
+            cursor.insertText(displayable(text[position : match.start()]), outer)
+            cursor.insertText(displayable(match.group()), self._link_format(outer, match.group()))
+            position = match.end()
+        cursor.insertText(displayable(text[position:]), outer)
+
+    def _write_image(self, cursor: QTextCursor, token: Token, outer: QTextCharFormat) -> None:
+        address = str(token.attrGet("src") or "")
+        description = f"{token.content}: " if token.content else ""
+        cursor.insertText(displayable(f"[image] {description}{address}"), self._link_format(outer, address))
+
+
+def _alignment(style: str) -> Qt.AlignmentFlag:
+    if "right" in style:
+        return Qt.AlignmentFlag.AlignRight
+    return Qt.AlignmentFlag.AlignHCenter if "center" in style else Qt.AlignmentFlag.AlignLeft
+
+
+_AT_LEAST = int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value)
+_SOLID = QTextTableFormat.BorderStyle.BorderStyle_Solid

@@ -1,0 +1,286 @@
+"""The transcript: the messages of one conversation in a reading column that follows the stream.
+
+Only the last messages are alive at first; earlier ones are made when the person scrolls up to them. It follows the
+end only while the person is at the end, and no event but their own moves what they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QMargins, QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
+
+from app.chat.answer import Answer
+from app.chat.conversation import MessageView
+from app.chat.message_view import MessageWidget
+from app.chat.own_message import OwnMessage
+from app.theme import Theme
+from engine.protocol import Role
+
+COLUMN_PX = 760
+ALIVE_AT_FIRST = 40
+ALIVE_STEP = 30
+_AT_END_PX = 4
+_LOAD_EARLIER_PX = 600
+
+
+class Transcript(QScrollArea):
+    """Shows messages; knows no controller.
+
+    Attributes:
+        is_following: the view stays at the end while the answer grows.
+
+    Signals:
+        edit_requested(message_id, text), regenerate_requested(message_id), sibling_requested(message_id, step)
+        notice(text): something could not be done.
+        following_changed(is_following): the person left the end, or came back to it.
+    """
+
+    edit_requested = Signal(str, str)
+    regenerate_requested = Signal(str)
+    sibling_requested = Signal(str, int)
+    notice = Signal(str)
+    following_changed = Signal(bool)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setObjectName("transcript")
+        self.setAccessibleName("Conversation")
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.is_following = True
+        self._messages: list[MessageView] = []
+        self._widgets: list[MessageWidget] = []  # of the last len(_widgets) messages
+        self._is_adjusting = False
+        self._distance_from_end: int | None = None
+        self._inner = inner = QWidget()
+        self._list = QVBoxLayout()
+        self._outer = QVBoxLayout(inner)
+        self._outer.setSpacing(0)
+        self._outer.addLayout(self._list)
+        self._outer.addStretch(1)
+        self.setWidget(inner)
+        bar = self.verticalScrollBar()
+        bar.rangeChanged.connect(self._on_range)
+        bar.valueChanged.connect(self._on_value)
+        bar.actionTriggered.connect(self._on_bar_action)
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            application.focusChanged.connect(self._on_focus_changed)
+        self._apply_metrics()
+        theme.changed.connect(self._on_theme)
+
+    # ------------------------------------------------------------------------------------------ content
+
+    def show_conversation(self, messages: Sequence[MessageView]) -> None:
+        """Show another conversation, from its end."""
+        self._clear()
+        self._messages = list(messages)
+        self._set_following(True)
+        self._insert_widgets(self._messages[-ALIVE_AT_FIRST:], at_top=True)
+        self._scroll_to_end()
+
+    def sync(self, messages: Sequence[MessageView]) -> None:
+        """Show another state of the same conversation: messages that stay keep their widgets and their place."""
+        common = 0
+        for old, new in zip(self._messages, messages):
+            if old.record.id != new.record.id:
+                break
+            common += 1
+        first_alive = len(self._messages) - len(self._widgets)
+        for widget in self._widgets[max(0, common - first_alive) :]:
+            self._drop(widget)
+        del self._widgets[max(0, common - first_alive) :]
+        for widget, view in zip(self._widgets, messages[first_alive:common]):
+            if widget.view != view:
+                widget.show_view(view)
+        self._messages = list(messages)
+        if common < first_alive:
+            self._insert_widgets(self._messages[-ALIVE_AT_FIRST:], at_top=True)
+        else:
+            self._insert_widgets(self._messages[common:], at_top=False)
+
+    def append_delta(self, message_id: str, channel: str, text: str) -> None:
+        """A streamed piece of a message; foreign ids are dropped."""
+        widget = self._widget_of(message_id)
+        if isinstance(widget, Answer):
+            widget.append(channel, text)
+
+    def set_progress(self, message_id: str, text: str) -> None:
+        """What is going on with a message that is being written."""
+        widget = self._widget_of(message_id)
+        if isinstance(widget, Answer):
+            widget.set_progress(text)
+
+    def edit_last(self) -> bool:
+        """Edit the person's last message; False when there is none."""
+        for widget in reversed(self._widgets):
+            if isinstance(widget, OwnMessage):
+                widget.begin_edit()
+                return True
+        return False
+
+    def scroll_to_end(self) -> None:
+        """Go to the end and follow it."""
+        self._set_following(True)
+        self._scroll_to_end()
+
+    @property
+    def widgets(self) -> tuple[MessageWidget, ...]:
+        """The widgets that are alive, in order."""
+        return tuple(self._widgets)
+
+    # ------------------------------------------------------------------------------------------ widgets
+
+    def _insert_widgets(self, views: Sequence[MessageView], *, at_top: bool) -> None:
+        made = [self._make(view) for view in views]
+        for offset, widget in enumerate(made):
+            self._list.insertWidget(offset if at_top else self._list.count(), widget)
+            widget.show()
+        self._widgets = made + self._widgets if at_top else self._widgets + made
+        last_answer = next((widget for widget in reversed(self._widgets) if isinstance(widget, Answer)), None)
+        for widget in self._widgets:
+            widget.set_last(widget is last_answer)
+        if made and not at_top and self.is_following:
+            self._scroll_to_end()
+
+    def _make(self, view: MessageView) -> MessageWidget:
+        kind = OwnMessage if view.record.role is Role.USER else Answer
+        widget: MessageWidget = kind(self._theme, view)
+        widget.edit_requested.connect(self.edit_requested)
+        widget.regenerate_requested.connect(self.regenerate_requested)
+        widget.sibling_requested.connect(self.sibling_requested)
+        widget.notice.connect(self.notice)
+        return widget
+
+    def _drop(self, widget: MessageWidget) -> None:
+        self._list.removeWidget(widget)
+        widget.hide()
+        widget.deleteLater()
+
+    def _clear(self) -> None:
+        for widget in self._widgets:
+            self._drop(widget)
+        self._widgets = []
+        self._messages = []
+
+    def _widget_of(self, message_id: str) -> MessageWidget | None:
+        return next((widget for widget in reversed(self._widgets) if widget.message_id == message_id), None)
+
+    def _show_earlier(self) -> None:
+        num_hidden = len(self._messages) - len(self._widgets)
+        if num_hidden <= 0 or self._is_adjusting:
+            return
+        self._is_adjusting = True
+        bar = self.verticalScrollBar()
+        self._distance_from_end = bar.maximum() - bar.value()
+        self._insert_widgets(self._messages[max(0, num_hidden - ALIVE_STEP) : num_hidden], at_top=True)
+        self._settle_layout()
+        bar.setValue(bar.maximum() - self._distance_from_end)
+        self._distance_from_end = None
+        self._is_adjusting = False
+
+    # ------------------------------------------------------------------------------------------ scrolling
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y() > 0 and self.verticalScrollBar().maximum() > 0:
+            self._set_following(False)
+        super().wheelEvent(event)
+        self._follow_if_at_end()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in {Qt.Key.Key_Up, Qt.Key.Key_PageUp, Qt.Key.Key_Home}:
+            self._set_following(False)
+        bar = self.verticalScrollBar()
+        if event.key() == Qt.Key.Key_Home:
+            bar.setValue(bar.minimum())
+        elif event.key() == Qt.Key.Key_End:
+            self.scroll_to_end()
+        else:
+            super().keyPressEvent(event)
+        self._follow_if_at_end()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_column()
+        if self.is_following:
+            self._scroll_to_end()
+
+    def _on_bar_action(self, _action: int) -> None:
+        # The slider's position is the one that the person asked for; value() follows after this signal.
+        bar = self.verticalScrollBar()
+        self._set_following(bar.sliderPosition() >= bar.maximum() - _AT_END_PX)
+
+    def _on_range(self, _minimum: int, maximum: int) -> None:
+        self._fit_column()
+        if self.is_following and not self._is_adjusting:
+            self.verticalScrollBar().setValue(maximum)
+
+    def _on_value(self, value: int) -> None:
+        if value < _LOAD_EARLIER_PX and not self.is_following:
+            self._show_earlier()
+
+    def _follow_if_at_end(self) -> None:
+        bar = self.verticalScrollBar()
+        if bar.value() >= bar.maximum() - _AT_END_PX:
+            self._set_following(True)
+
+    def _scroll_to_end(self) -> None:
+        self._settle_layout()
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.maximum())
+
+    def _settle_layout(self) -> None:
+        """Lay out now what is due, so that the range of the scroll bar is true."""
+        self._list.activate()
+        self._outer.activate()
+        QApplication.sendEvent(self._inner, QEvent(QEvent.Type.LayoutRequest))
+
+    def _set_following(self, is_following: bool) -> None:
+        if is_following != self.is_following:
+            self.is_following = is_following
+            self.following_changed.emit(is_following)
+
+    # ------------------------------------------------------------------------------------------ looks
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._list.setSpacing(0)
+        self.verticalScrollBar().setSingleStep(px(24))
+        self._fit_column()
+
+    def _fit_column(self) -> None:
+        """The reading column in the middle: as wide as a line reads well, narrower where the window is."""
+        px = self._theme.px
+        left = max(px(24), (self.width() - px(COLUMN_PX)) // 2)
+        right = max(px(24), self.width() - px(COLUMN_PX) - left)
+        bar = self.verticalScrollBar()  # it stands in the right margin, so that it moves no text when it appears
+        margins = QMargins(left, px(28), right - (bar.sizeHint().width() if bar.maximum() > 0 else 0), px(12))
+        if margins != self._outer.contentsMargins():
+            self._outer.setContentsMargins(margins)
+
+    def _on_theme(self) -> None:
+        messages, was_following = self._messages, self.is_following
+        bar = self.verticalScrollBar()
+        share = bar.value() / max(1, bar.maximum())
+        streamed = {widget.message_id: widget.view for widget in self._widgets}
+        self._clear()
+        self._apply_metrics()
+        self._messages = [streamed.get(view.record.id, view) for view in messages]
+        self._insert_widgets(self._messages[-max(ALIVE_AT_FIRST, len(streamed)) :], at_top=True)
+        self._settle_layout()
+        self._set_following(was_following)
+        bar.setValue(bar.maximum() if was_following else round(share * bar.maximum()))
+
+    def _on_focus_changed(self, _old: QObject | None, new: QWidget | None) -> None:
+        for widget in self._widgets:
+            widget.set_focus_inside(new is not None and (new is widget or widget.isAncestorOf(new)))
+        if isinstance(new, MessageWidget) and new in self._widgets:
+            self.ensureWidgetVisible(new, 0, self._theme.px(24))
+            self._set_following(False)
+            self._follow_if_at_end()

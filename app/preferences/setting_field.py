@@ -1,0 +1,161 @@
+"""The field for one setting, chosen by its type: a few words, a number, a switch, or a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QSpinBox, QWidget
+
+from app.settings import Setting
+from app.theme import Theme
+from app.widgets.buttons import SegmentedControl, Switch
+
+_WORDS = {"system": "As the system", "light": "Light", "dark": "Dark"}
+ZERO_WORDS = {"context_length": "automatic", "num_threads": "automatic", "max_tokens": "no limit", "top_k": "off"}
+"""What 0 means, for the settings where it is no number."""
+_PERCENT_KEYS = {"zoom"}
+_TEXT_AFTER_MS = 400
+_MAX_INTEGER = 2**31 - 1
+
+
+class SettingField(QObject):
+    """An editor of one value.
+
+    Attributes:
+        editor: the widget.
+        is_wide: it needs the row's whole width.
+
+    Signals:
+        changed(value): the person set another value.
+    """
+
+    changed = Signal(object)
+
+    def __init__(self, editor: QWidget, show: Callable[[object], None], *, is_wide: bool = False) -> None:
+        super().__init__(editor)
+        self.editor = editor
+        self.is_wide = is_wide
+        self._show = show
+        self._is_showing = False
+
+    def show_value(self, value: object) -> None:
+        """Show ``value`` without saying that it changed."""
+        self._is_showing = True
+        self._show(value)
+        self._is_showing = False
+
+    def say(self, value: object) -> None:
+        """The editor holds ``value`` now; a change that ``show_value`` made is not said."""
+        if not self._is_showing:
+            self.changed.emit(value)
+
+
+def make_field(setting: Setting, theme: Theme) -> SettingField:
+    """The field that fits the setting's type."""
+    if setting.choices:
+        return _choice_field(setting, theme)
+    if setting.type is bool:
+        return _switch_field(setting, theme)
+    if setting.type is int:
+        return _integer_field(setting, theme)
+    if setting.type is float:
+        return _number_field(setting, theme)
+    return _text_field(theme)
+
+
+def _choice_field(setting: Setting, theme: Theme) -> SettingField:
+    choices = [(value, _WORDS.get(value, value.capitalize())) for value in setting.choices]
+    control = SegmentedControl(theme, setting.title, choices)
+    field = SettingField(control, lambda value: control.set_value(str(value)))
+    control.chosen.connect(field.say)
+    return field
+
+
+def _switch_field(setting: Setting, theme: Theme) -> SettingField:
+    switch = Switch(theme, setting.title)
+    field = SettingField(switch, lambda value: switch.setChecked(bool(value)))
+    switch.toggled.connect(field.say)
+    return field
+
+
+class _IntegerBox(QSpinBox):
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()  # scrolling the page must not change what is under the pointer
+
+
+class _NumberBox(QDoubleSpinBox):
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+
+def _integer_field(setting: Setting, theme: Theme) -> SettingField:
+    box = _IntegerBox()
+    box.setRange(
+        int(setting.minimum) if setting.minimum is not None else -_MAX_INTEGER - 1,
+        min(int(setting.maximum), _MAX_INTEGER) if setting.maximum is not None else _MAX_INTEGER,
+    )
+    if setting.maximum is not None and setting.maximum >= 4096:
+        box.setSingleStep(1024)
+    box.setSpecialValueText(ZERO_WORDS.get(setting.key, ""))
+    _dress(box, theme)
+    field = SettingField(box, lambda value: box.setValue(value if isinstance(value, int) else 0))
+    box.valueChanged.connect(field.say)
+    return field
+
+
+def _number_field(setting: Setting, theme: Theme) -> SettingField:
+    box = _NumberBox()
+    scale = 100.0 if setting.key in _PERCENT_KEYS else 1.0
+    box.setDecimals(0 if scale > 1 else 2)
+    box.setSingleStep(10 if scale > 1 else 0.05)
+    box.setSuffix(" %" if scale > 1 else "")
+    box.setRange(
+        setting.minimum * scale if setting.minimum is not None else -1e6,
+        setting.maximum * scale if setting.maximum is not None else 1e6,
+    )
+    _dress(box, theme)
+    field = SettingField(
+        box, lambda value: box.setValue(float(value) * scale if isinstance(value, int | float) else 0)
+    )
+    box.valueChanged.connect(lambda value: field.say(round(value / scale, 4)))
+    return field
+
+
+def _text_field(theme: Theme) -> SettingField:
+    edit = QPlainTextEdit()
+    edit.setProperty("look", "field")
+    edit.setTabChangesFocus(True)
+    timer = QTimer(edit)
+    timer.setSingleShot(True)
+    timer.setInterval(_TEXT_AFTER_MS)
+
+    def show(value: object) -> None:
+        if edit.toPlainText() != value:
+            edit.setPlainText(str(value))
+            timer.stop()
+
+    field = SettingField(edit, show, is_wide=True)
+    edit.textChanged.connect(timer.start)
+    timer.timeout.connect(lambda: field.say(edit.toPlainText()))
+
+    def fit() -> None:
+        edit.setFixedHeight(theme.px(92))
+
+    fit()
+    theme.changed.connect(fit)
+    return field
+
+
+def _dress(box: QSpinBox | QDoubleSpinBox, theme: Theme) -> None:
+    box.setKeyboardTracking(False)
+    box.setAlignment(Qt.AlignmentFlag.AlignRight)
+    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    def fit() -> None:
+        box.lineEdit().setTextMargins(theme.px(8), 0, theme.px(8), 0)
+        box.setFixedSize(theme.px(112), theme.px(34))
+
+    fit()
+    theme.changed.connect(fit)

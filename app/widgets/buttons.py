@@ -1,0 +1,155 @@
+"""Buttons in the app's looks. They take the focus by Tab only, so that a click leaves it in the composer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QIcon, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QPushButton, QWidget
+
+from app.theme import Theme
+
+
+class LookButton(QPushButton):
+    """A push button with one of the stylesheet's looks and an icon that follows the theme."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        text: str,
+        look: str = "",
+        icon_name: str = "",
+        icon_token: str = "text",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(text, parent)
+        self._theme = theme
+        self._icon_name = icon_name
+        self._icon_token = icon_token
+        if look:
+            self.setProperty("look", look)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        if text:
+            self.setAccessibleName(text)
+        self.restyle()
+        theme.changed.connect(self.restyle)
+
+    def set_icon_name(self, name: str, token: str = "") -> None:
+        """Show another icon of the set; "" shows none."""
+        self._icon_name = name
+        self._icon_token = token or self._icon_token
+        self.restyle()
+
+    def restyle(self) -> None:
+        """Take the icon's colour and size from the theme."""
+        if self._icon_name:
+            side = self._theme.px(16)
+            self.setIcon(self._theme.icon(self._icon_name, self._icon_token))
+            self.setIconSize(QSize(side, side))
+        else:
+            self.setIcon(QIcon())
+
+
+class ElidingButton(LookButton):
+    """A button that cuts its text short where it has no room; its name and tooltip stay whole."""
+
+    def __init__(self, theme: Theme, text: str, look: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(theme, text, look, parent=parent)
+        self._whole_text = text
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._theme.px(80), super().minimumSizeHint().height())
+
+    def sizeHint(self) -> QSize:
+        width = self.fontMetrics().horizontalAdvance(self._whole_text) + self._theme.px(32)
+        return QSize(width, super().sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        room = self.width() - self._theme.px(32)
+        shown = self.fontMetrics().elidedText(self._whole_text, Qt.TextElideMode.ElideRight, room)
+        self.setText(shown)
+        self.setToolTip(self._whole_text if shown != self._whole_text else "")
+
+
+class TextButton(LookButton):
+    """A small muted word that acts."""
+
+    def __init__(self, theme: Theme, text: str, icon_name: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(theme, text, "text", icon_name, "muted", parent)
+
+
+class IconButton(LookButton):
+    """A small icon that acts; ``name`` is its tooltip and its name for a screen reader."""
+
+    def __init__(self, theme: Theme, icon_name: str, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(theme, "", "icon", icon_name, "muted", parent)
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+
+
+class Switch(QAbstractButton):
+    """On or off, drawn as a sliding knob."""
+
+    def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setCheckable(True)
+        self.setAccessibleName(name)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        theme.changed.connect(self.updateGeometry)
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._theme.px(38), self._theme.px(22))
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        px = self._theme.px
+        box = QRectF(1, 1, px(38) - 2, px(22) - 2)
+        painter.setPen(self._theme.colour("text" if self.hasFocus() else "hairline"))
+        painter.setBrush(self._theme.colour("accent" if self.isChecked() else "track"))
+        painter.drawRoundedRect(box, box.height() / 2, box.height() / 2)
+        side = box.height() - px(6)
+        left = box.right() - side - px(3) if self.isChecked() else box.left() + px(3)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._theme.colour("on_accent" if self.isChecked() else "muted"))
+        painter.drawEllipse(QRectF(left, box.top() + px(3), side, side))
+        painter.end()
+
+
+class SegmentedControl(QWidget):
+    """One of a few values, all in sight.
+
+    Signals:
+        chosen(value): the person picked another one.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(
+        self, theme: Theme, name: str, choices: Sequence[tuple[str, str]], parent: QWidget | None = None
+    ) -> None:
+        """``choices`` are pairs of value and the word for it."""
+        super().__init__(parent)
+        self._buttons: dict[str, LookButton] = {}
+        group = QButtonGroup(self)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        for index, (value, word) in enumerate(choices):
+            button = LookButton(theme, word, "segment")
+            button.setAccessibleName(f"{name}: {word}")
+            place = "first" if index == 0 else "last" if index == len(choices) - 1 else "middle"
+            button.setProperty("place", place)
+            button.setCheckable(True)
+            button.clicked.connect(lambda _checked=False, value=value: self.chosen.emit(value))
+            group.addButton(button)
+            row.addWidget(button)
+            self._buttons[value] = button
+
+    def set_value(self, value: str) -> None:
+        """Show ``value`` as chosen."""
+        if value in self._buttons:
+            self._buttons[value].setChecked(True)

@@ -1,0 +1,98 @@
+"""A text field that grows with its text: Enter submits, Shift+Enter breaks the line, composing is left alone."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
+
+from app.theme import Theme
+
+
+class GrowingEdit(QPlainTextEdit):
+    """Plain text, one line high at rest and up to ``max_lines``; then it scrolls.
+
+    Signals:
+        submitted: Enter without Shift, not while an input method composes.
+        cancelled: Escape.
+        focus_changed(has_focus): the keyboard came or went.
+    """
+
+    submitted = Signal()
+    cancelled = Signal()
+    focus_changed = Signal(bool)
+
+    def __init__(
+        self, theme: Theme, *, max_lines: int = 8, min_lines: int = 1, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._max_lines = max_lines
+        self._min_lines = min_lines
+        self._is_composing = False
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabChangesFocus(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().setDocumentMargin(0)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self.restyle()
+        theme.changed.connect(self.restyle)
+
+    def restyle(self) -> None:
+        """Take the font from the theme."""
+        self.setFont(self._theme.font())
+        self._fit()
+
+    @property
+    def is_composing(self) -> bool:
+        """An input method holds text that is not committed yet."""
+        return self._is_composing
+
+    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
+        self._is_composing = bool(event.preeditString())
+        super().inputMethodEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        is_enter = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
+        if is_enter and self._is_composing:
+            event.accept()  # the Enter that commits a composition sends nothing
+        elif is_enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            event.accept()
+            self.submitted.emit()
+        elif event.key() == Qt.Key.Key_Escape and not self._is_composing:
+            event.accept()
+            self.cancelled.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        if source.hasText():
+            self.insertPlainText(source.text())
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._is_composing = False
+        self.focus_changed.emit(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._theme.px(200), self.height())
+
+    def _fit(self) -> None:
+        lines = max(self._min_lines, round(self.document().size().height()))
+        shown = min(lines, self._max_lines)
+        height = shown * self.fontMetrics().lineSpacing() + 2
+        needs_bar = lines > self._max_lines
+        policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if needs_bar else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        if policy != self.verticalScrollBarPolicy():
+            self.setVerticalScrollBarPolicy(policy)
+        if height != self.height() or height != self.minimumHeight():
+            self.setFixedHeight(height)

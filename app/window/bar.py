@@ -1,0 +1,92 @@
+"""The bar over the chat: the model, and how much of the context is used."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+
+from app.chat.controller import ChatController
+from app.chat.figures import count
+from app.theme import Theme
+from app.widgets.buttons import IconButton
+from app.widgets.meter import Meter
+from app.window.model_button import ModelButton
+from engine.protocol import ModelInfo
+
+HEIGHT_PX = 48
+
+
+class Bar(QWidget):
+    """48 px: a way to the sidebar when it is hidden, the model button, the context meter."""
+
+    def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("bar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._theme = theme
+        self._numbers = (0, 0, 0)
+        self.sidebar_button = IconButton(theme, "sidebar", "Show the sidebar (Ctrl+B)")
+        self.model_button = ModelButton(controller, theme)
+        self._label = QLabel()
+        self._label.setProperty("look", "muted")
+        self._meter = Meter(theme, "Context used")
+        self._row = QHBoxLayout(self)
+        self._row.addWidget(self.sidebar_button)
+        self._row.addWidget(self.model_button)
+        self._row.addStretch(1)
+        self._row.addWidget(self._label)
+        self._row.addWidget(self._meter)
+        controller.context_used.connect(self._on_context)
+        controller.model_loaded.connect(self._on_model)
+        controller.model_ejected.connect(lambda: self._on_context(0, 0, 0))
+        controller.conversation_opened.connect(lambda _id: self._on_opened(controller))
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+        info = controller.model_info
+        self._on_context(0, 0, info.context_length if info else 0)
+
+    @property
+    def context_text(self) -> str:
+        """The numbers as they are shown."""
+        return self._label.text()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _on_context(self, used: int, reused: int, total: int) -> None:
+        self._numbers = (used, reused, total)
+        self._meter.set_shares(reused / total if total else 0, used / total if total else 0)
+        explanation = (
+            f"{count(used)} of {count(total)} tokens of the context are used: {count(reused)} reused, "
+            f"{count(max(0, used - reused))} fresh, {count(max(0, total - used))} free."
+        )
+        for widget in (self._label, self._meter):
+            widget.setToolTip(explanation)
+            widget.setAccessibleDescription(explanation)
+        self._fit()
+
+    def _on_model(self, info: ModelInfo) -> None:
+        used, reused, _ = self._numbers
+        self._on_context(used, reused, info.context_length)
+
+    def _on_opened(self, controller: ChatController) -> None:
+        if not controller.current_messages:
+            self._on_context(0, 0, self._numbers[2])
+
+    def _fit(self) -> None:
+        """Leave out what has no room: first the word, then the bar."""
+        used, _, total = self._numbers
+        px = self._theme.px
+        is_wide = self.width() >= px(660)
+        self._label.setText(f"{'Context ' if is_wide else ''}{count(used)} of {count(total)}")
+        self._label.setVisible(total > 0)
+        self._meter.setVisible(total > 0 and self.width() >= px(520))
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self.setFixedHeight(px(HEIGHT_PX))
+        self._row.setContentsMargins(px(16), 0, px(16), 1)
+        self._row.setSpacing(px(10))
+        self._fit()

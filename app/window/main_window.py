@@ -1,0 +1,257 @@
+"""The main window: layout and wiring of sidebar, bar, pages and menus. All work is done elsewhere."""
+
+from __future__ import annotations
+
+import base64
+
+from PySide6.QtCore import QByteArray, QRect, Qt
+from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QFileDialog,
+    QHBoxLayout,
+    QMainWindow,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.chat_page import ChatPage
+from app.chat.controller import ChatController
+from app.preferences.preferences_page import PreferencesPage
+from app.settings import Settings
+from app.storage.records import ConversationRecord
+from app.theme import Theme, apply_theme
+from app.window.bar import Bar
+from app.window.dialogs import show_about, show_shortcuts
+from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
+from app.window.sidebar import Sidebar
+
+_UNDO_MS = 10_000
+_NARROW_PX = 760
+
+
+class MainWindow(QMainWindow):
+    """Fireside's window.
+
+    Attributes:
+        chat_page: transcript and composer.
+        sidebar: the chats.
+        bar: the model and the context.
+    """
+
+    def __init__(self, controller: ChatController, settings: Settings, theme: Theme | None = None) -> None:
+        super().__init__()
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        self._controller = controller
+        self._settings = settings
+        self._theme = theme or apply_theme(application, settings)
+        self._was_narrow = False
+        self.setWindowTitle("Fireside")
+        self.sidebar = Sidebar(controller, self._theme)
+        self.bar = Bar(controller, self._theme)
+        self.chat_page = ChatPage(controller, self._theme)
+        self.preferences_page = PreferencesPage(settings, self._theme)
+        self.pages = QStackedWidget()
+        self.pages.setObjectName("pages")
+        self._lay_out()
+        self._menus: Menus = build_menus(self, self._theme, settings, self._actions())
+        self._wire()
+        self._set_sidebar(bool(settings.value("is_sidebar_visible")))
+        self._restore_geometry()
+        self._refresh()
+        self.chat_page.focus_composer()
+
+    # ------------------------------------------------------------------------------------------ layout
+
+    def _lay_out(self) -> None:
+        chat = QWidget()
+        column = QVBoxLayout(chat)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.bar)
+        column.addWidget(self.chat_page, 1)
+        self.pages.addWidget(chat)
+        self.pages.addWidget(self.preferences_page)
+        central = QWidget()
+        row = QHBoxLayout(central)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self.sidebar)
+        row.addWidget(self.pages, 1)
+        self.setCentralWidget(central)
+        self.setMinimumSize(420, 360)
+        QWidget.setTabOrder(self.sidebar, self.bar)
+        QWidget.setTabOrder(self.bar, self.chat_page)
+
+    def _wire(self) -> None:
+        controller = self._controller
+        self.sidebar.settings_requested.connect(self._show_settings)
+        self.sidebar.chat_requested.connect(self._show_chat)
+        self.sidebar.delete_requested.connect(self._delete)
+        self.bar.sidebar_button.clicked.connect(self._toggle_sidebar)
+        self.bar.model_button.open_requested.connect(self._open_model)
+        self.chat_page.open_model_requested.connect(self._open_model)
+        self.preferences_page.closed.connect(self._show_chat)
+        self._settings.notice.connect(self.chat_page.show_notice)
+        for signal in (
+            controller.conversations_changed,
+            controller.conversation_opened,
+            controller.message_added,
+            controller.generation_started,
+            controller.generation_finished,
+            controller.model_loaded,
+            controller.model_ejected,
+        ):
+            signal.connect(self._refresh)
+
+    def _actions(self) -> WindowActions:
+        controller, page = self._controller, self.chat_page
+        return WindowActions(
+            new_chat=self._new_chat,
+            open_model=self._open_model,
+            settings=self._show_settings,
+            search=self._search,
+            toggle_sidebar=self._toggle_sidebar,
+            toggle_full_screen=self._toggle_full_screen,
+            write=self._write,
+            stop=controller.stop,
+            regenerate=page.regenerate_last,
+            edit_last=lambda: self._show_chat(keep_focus=page.transcript.edit_last()),
+            copy_answer=lambda: QGuiApplication.clipboard().setText(page.last_answer()),
+            rename=self._rename,
+            toggle_pin=self._toggle_pin,
+            delete=lambda: self._delete(controller.current_id),
+            choose_model=self._choose_model,
+            eject=controller.eject_model,
+            shortcuts=lambda: show_shortcuts(self, self._theme, shortcuts_of(self)),
+            about=lambda: show_about(self, self._theme),
+        )
+
+    # ------------------------------------------------------------------------------------------ actions
+
+    def _new_chat(self) -> None:
+        self._controller.new_conversation()
+        self._show_chat()
+
+    def _show_settings(self) -> None:
+        self.pages.setCurrentIndex(1)
+        self.sidebar.show_page(is_settings=True)
+        self.preferences_page.search.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _show_chat(self, *, keep_focus: bool = False) -> None:
+        self.pages.setCurrentIndex(0)
+        self.sidebar.show_page(is_settings=False)
+        if not keep_focus:
+            self.chat_page.focus_composer()
+
+    def _write(self) -> None:
+        self._show_chat()
+
+    def _search(self) -> None:
+        self._set_sidebar(True)
+        self.sidebar.focus_search()
+
+    def _open_model(self) -> None:
+        name, _ = QFileDialog.getOpenFileName(self, "Open a model file", "", "Models (*.gguf);;All files (*)")
+        if name:
+            self._controller.load_model(name)
+
+    def _choose_model(self) -> None:
+        self._show_chat(keep_focus=True)
+        self.bar.model_button.show_menu()
+
+    def _rename(self) -> None:
+        self._set_sidebar(True)
+        self.sidebar.list.begin_rename(self._controller.current_id)
+
+    def _toggle_pin(self) -> None:
+        record = self._current_record()
+        if record is not None:
+            self._controller.pin_conversation(record.id, not record.is_pinned)
+
+    def _delete(self, conversation_id: str) -> None:
+        record = self._record(conversation_id)
+        if record is None:
+            return
+        self._controller.delete_conversation(conversation_id)
+        self.chat_page.notice_bar.show_text(
+            f"“{record.title[:60]}” was deleted.",
+            action_name="Undo",
+            action=lambda: self._controller.restore_conversation(conversation_id),
+            for_ms=_UNDO_MS,
+        )
+
+    def _toggle_sidebar(self) -> None:
+        self._set_sidebar(self.sidebar.isHidden())
+        self._settings.set("is_sidebar_visible", not self.sidebar.isHidden())
+
+    def _toggle_full_screen(self) -> None:
+        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
+
+    # ------------------------------------------------------------------------------------------ state
+
+    def _set_sidebar(self, is_visible: bool) -> None:
+        self.sidebar.setVisible(is_visible)
+        self.bar.sidebar_button.setVisible(not is_visible)
+        self._menus.sidebar.setChecked(is_visible)
+
+    def _record(self, conversation_id: str) -> ConversationRecord | None:
+        return next((record for record in self._controller.conversations if record.id == conversation_id), None)
+
+    def _current_record(self) -> ConversationRecord | None:
+        return self._record(self._controller.current_id)
+
+    def _refresh(self, *_arguments: object) -> None:
+        """Enable what can be done now, so that no entry does nothing."""
+        menus, controller = self._menus, self._controller
+        record = self._current_record()
+        messages = controller.current_messages
+        is_generating = controller.is_generating
+        menus.stop.setEnabled(is_generating)
+        menus.regenerate.setEnabled(bool(messages) and not is_generating)
+        menus.edit_last.setEnabled(bool(messages) and not is_generating)
+        menus.copy_answer.setEnabled(bool(messages))
+        for action in (menus.rename, menus.pin, menus.delete):
+            action.setEnabled(record is not None)
+        menus.pin.setText("Unpin the chat" if record is not None and record.is_pinned else "Pin the chat")
+        menus.eject.setEnabled(controller.model_info is not None)
+        self.setWindowTitle(f"{record.title} – Fireside" if record is not None and record.title else "Fireside")
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            if self.pages.currentIndex() == 1:
+                self._show_chat()
+            elif self._controller.is_generating:
+                self._controller.stop()
+            else:
+                self.chat_page.focus_composer()
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """A window that becomes narrow gives its room to the text; one that becomes wide gets its sidebar back."""
+        super().resizeEvent(event)
+        is_narrow = self.width() < self._theme.px(_NARROW_PX)
+        if is_narrow != self._was_narrow:
+            self._was_narrow = is_narrow
+            self._set_sidebar(not is_narrow and bool(self._settings.value("is_sidebar_visible")))
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        geometry = base64.b64encode(self.saveGeometry().data()).decode("ascii")
+        self._settings.set("window_geometry", geometry)
+        super().closeEvent(event)
+
+    def _restore_geometry(self) -> None:
+        stored = str(self._settings.value("window_geometry"))
+        self.resize(self._theme.px(1280), self._theme.px(820))
+        if stored:
+            self.restoreGeometry(QByteArray.fromBase64(stored.encode("ascii", errors="ignore")))
+        screen = self.screen() or QGuiApplication.primaryScreen()
+        room = screen.availableGeometry()
+        if not any(one.availableGeometry().intersects(self.geometry()) for one in QGuiApplication.screens()):
+            self.move(room.topLeft())
+        size = self.size().boundedTo(room.size())
+        if size != self.size():
+            self.setGeometry(QRect(room.topLeft(), size))

@@ -1,0 +1,184 @@
+"""The menu bar: every action with its shortcut, shown where the action is. Wiring only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence
+from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QMenu, QPlainTextEdit, QTextEdit
+
+from app.settings import Settings
+from app.theme import Theme
+
+_EDITORS = (QLineEdit, QPlainTextEdit, QTextEdit)
+
+
+@dataclass(frozen=True)
+class WindowActions:
+    """What the menus can ask of the window."""
+
+    new_chat: Callable[[], None]
+    open_model: Callable[[], None]
+    settings: Callable[[], None]
+    search: Callable[[], None]
+    toggle_sidebar: Callable[[], None]
+    toggle_full_screen: Callable[[], None]
+    write: Callable[[], None]
+    stop: Callable[[], None]
+    regenerate: Callable[[], None]
+    edit_last: Callable[[], None]
+    copy_answer: Callable[[], None]
+    rename: Callable[[], None]
+    toggle_pin: Callable[[], None]
+    delete: Callable[[], None]
+    choose_model: Callable[[], None]
+    eject: Callable[[], None]
+    shortcuts: Callable[[], object]
+    about: Callable[[], object]
+
+
+@dataclass
+class Menus:
+    """The actions whose state changes with what is shown."""
+
+    stop: QAction
+    regenerate: QAction
+    edit_last: QAction
+    copy_answer: QAction
+    rename: QAction
+    pin: QAction
+    delete: QAction
+    eject: QAction
+    sidebar: QAction
+
+
+def build_menus(window: QMainWindow, theme: Theme, settings: Settings, actions: WindowActions) -> Menus:
+    """Fill the window's menu bar."""
+    bar = window.menuBar()
+    bar.setAccessibleName("Menu")
+    file_menu = bar.addMenu("&File")
+    _add(file_menu, "New chat", "Ctrl+N", actions.new_chat)
+    _add(file_menu, "Open a model file…", "Ctrl+O", actions.open_model)
+    file_menu.addSeparator()
+    preferences = _add(file_menu, "Settings", "Ctrl+,", actions.settings)
+    preferences.setMenuRole(QAction.MenuRole.PreferencesRole)
+    leave = _add(file_menu, "Quit", "Ctrl+Q", window.close)
+    leave.setMenuRole(QAction.MenuRole.QuitRole)
+    _build_edit_menu(bar.addMenu("&Edit"), actions)
+    sidebar = _build_view_menu(bar.addMenu("&View"), theme, settings, actions)
+
+    chat = bar.addMenu("&Chat")
+    _add(chat, "Write a message", "Ctrl+L", actions.write)
+    stop = _add(chat, "Stop the answer", "Ctrl+.", actions.stop)
+    regenerate = _add(chat, "Regenerate the answer", "Ctrl+R", actions.regenerate)
+    edit_last = _add(chat, "Edit the last message", "Ctrl+Up", actions.edit_last)
+    copy_answer = _add(chat, "Copy the last answer", "Ctrl+Shift+C", actions.copy_answer)
+    chat.addSeparator()
+    rename = _add(chat, "Rename the chat", "Ctrl+Shift+R", actions.rename)
+    pin = _add(chat, "Pin the chat", "Ctrl+Shift+P", actions.toggle_pin)
+    delete = _add(chat, "Delete the chat", "Ctrl+Shift+Backspace", actions.delete)
+
+    model = bar.addMenu("&Model")
+    _add(model, "Choose a model", "Ctrl+M", actions.choose_model)
+    _add(model, "Open a model file…", "", actions.open_model)
+    eject = _add(model, "Eject the model", "", actions.eject)
+
+    help_menu = bar.addMenu("&Help")
+    _add(help_menu, "Keyboard shortcuts", "F1", actions.shortcuts)
+    about = _add(help_menu, "About Fireside", "", actions.about)
+    about.setMenuRole(QAction.MenuRole.AboutRole)
+    return Menus(stop, regenerate, edit_last, copy_answer, rename, pin, delete, eject, sidebar)
+
+
+def shortcuts_of(window: QMainWindow) -> list[tuple[str, str]]:
+    """All shortcuts as pairs of keys and what they do, menu by menu."""
+    found: list[tuple[str, str]] = []
+    for menu in window.menuBar().findChildren(QMenu):
+        for action in menu.actions():
+            keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            if keys and action.text() not in {name for _, name in found}:
+                found.append((keys, action.text().replace("&", "")))
+    return found
+
+
+def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
+    standard = QKeySequence.StandardKey
+    edits = [
+        _edit_action(menu, name, key, method)
+        for name, key, method in (
+            ("Undo", standard.Undo, "undo"),
+            ("Redo", standard.Redo, "redo"),
+            ("Cut", standard.Cut, "cut"),
+            ("Copy", standard.Copy, "copy"),
+            ("Paste", standard.Paste, "paste"),
+            ("Select all", standard.SelectAll, "selectAll"),
+        )
+    ]
+    menu.addSeparator()
+    _add(menu, "Search all chats", "Ctrl+K", actions.search)
+
+    def refresh() -> None:
+        focus = QApplication.focusWidget()
+        is_editor = isinstance(focus, _EDITORS)
+        can_write = isinstance(focus, _EDITORS) and not focus.isReadOnly()
+        for action in edits:
+            action.setEnabled(can_write or (is_editor and action.data() in {"copy", "selectAll"}))
+
+    def enable_all() -> None:
+        for action in edits:
+            action.setEnabled(True)
+
+    menu.aboutToShow.connect(refresh)
+    menu.aboutToHide.connect(enable_all)
+
+
+def _edit_action(menu: QMenu, name: str, key: QKeySequence.StandardKey, method: str) -> QAction:
+    # The text fields handle the keys themselves; the menu only shows them, else one of the two would win at random.
+    action = menu.addAction(name + "\t" + QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText))
+    action.setData(method)
+
+    def run() -> None:
+        focus = QApplication.focusWidget()
+        if isinstance(focus, _EDITORS):
+            getattr(focus, method)()
+
+    action.triggered.connect(run)
+    return action
+
+
+def _build_view_menu(menu: QMenu, theme: Theme, settings: Settings, actions: WindowActions) -> QAction:
+    sidebar = _add(menu, "Sidebar", "Ctrl+B", actions.toggle_sidebar)
+    sidebar.setCheckable(True)
+    menu.addSeparator()
+    zoom_in = _add(menu, "Larger text", "Ctrl++", theme.zoom_in)
+    zoom_in.setShortcuts([QKeySequence("Ctrl++"), QKeySequence("Ctrl+=")])
+    _add(menu, "Smaller text", "Ctrl+-", theme.zoom_out)
+    _add(menu, "Text as designed", "Ctrl+0", theme.zoom_reset)
+    menu.addSeparator()
+    looks = menu.addMenu("Theme")
+    group = QActionGroup(looks)
+    by_value: dict[str, QAction] = {}
+    for value, word in (("system", "As the system"), ("light", "Light"), ("dark", "Dark")):
+        action = looks.addAction(word)
+        action.setCheckable(True)
+        action.triggered.connect(lambda _checked=False, value=value: settings.set("theme", value))
+        group.addAction(action)
+        by_value[value] = action
+
+    def show_choice() -> None:
+        by_value[settings.value("theme")].setChecked(True)
+
+    show_choice()
+    theme.changed.connect(show_choice)
+    menu.addSeparator()
+    _add(menu, "Full screen", "F11", actions.toggle_full_screen)
+    return sidebar
+
+
+def _add(menu: QMenu, text: str, keys: str, run: Callable[[], object]) -> QAction:
+    action = menu.addAction(text)
+    if keys:
+        action.setShortcut(QKeySequence(keys))
+    action.triggered.connect(lambda _checked=False: run())
+    return action

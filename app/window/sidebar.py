@@ -1,0 +1,170 @@
+"""The sidebar: New chat, search, the conversations, and the way to the other pages."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
+
+from app.chat.controller import ChatController
+from app.chat.conversation_list import ConversationList
+from app.theme import Theme
+from app.widgets.buttons import LookButton
+
+WIDTH_PX = 264
+_SEARCH_AFTER_MS = 120
+_REFRESH_TIMES_MS = 60_000
+
+
+class SearchField(QLineEdit):
+    """The search over all chats; Escape empties it, Down goes to the list.
+
+    Signals:
+        left_down: the person goes on in the list.
+    """
+
+    left_down = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+        elif event.key() == Qt.Key.Key_Down:
+            self.left_down.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class Sidebar(QWidget):
+    """Everything left of the page.
+
+    Signals:
+        settings_requested: show the settings.
+        chat_requested: show the chat page.
+        delete_requested(conversation_id): delete, with a way back.
+    """
+
+    settings_requested = Signal()
+    chat_requested = Signal()
+    delete_requested = Signal(str)
+
+    def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("sidebar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._controller = controller
+        self._theme = theme
+        self._new = LookButton(theme, "New chat", "primary")
+        self._new.setToolTip("New chat (Ctrl+N)")
+        self._search = SearchField()
+        self._search.setPlaceholderText("Search all chats  ·  Ctrl+K")
+        self._search.setAccessibleName("Search all chats")
+        self._search.setClearButtonEnabled(False)
+        self.list = ConversationList(theme)
+        self._empty = QLabel()
+        self._empty.setProperty("look", "help")
+        self._empty.setWordWrap(True)
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self._settings = LookButton(theme, "Settings", "row")
+        self._settings.setToolTip("Settings (Ctrl+,)")
+        self._settings.setCheckable(True)
+        self._column = QVBoxLayout(self)
+        self._top = QVBoxLayout()
+        self._foot = QVBoxLayout()
+        for widget in (self._new, self._search):
+            self._top.addWidget(widget)
+        self._foot.addWidget(self._settings)
+        self._column.addLayout(self._top)
+        self._column.addWidget(self._empty)
+        self._column.addWidget(self.list, 1)
+        self._column.addLayout(self._foot)
+        self._column.addStretch(0)
+        self._search_timer = QTimer(self)
+        self._search_timer.setSingleShot(True)
+        self._search_timer.setInterval(_SEARCH_AFTER_MS)
+        self._search_timer.timeout.connect(lambda: controller.search(self._search.text().strip()))
+        self._clock = QTimer(self)
+        self._clock.setInterval(_REFRESH_TIMES_MS)
+        self._clock.timeout.connect(self._refresh)
+        self._clock.start()
+        self._wire()
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+        self._refresh()
+
+    def focus_search(self) -> None:
+        """Let the person search."""
+        self._search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self._search.selectAll()
+
+    def show_page(self, is_settings: bool) -> None:
+        """Mark the page that is shown."""
+        self._settings.setChecked(is_settings)
+        if is_settings:
+            self.list.select("")
+        else:
+            self.list.select(self._controller.current_id)
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._theme.px(WIDTH_PX), self._theme.px(400))
+
+    def _wire(self) -> None:
+        controller = self._controller
+        self._new.clicked.connect(self._on_new)
+        self._search.textChanged.connect(lambda: self._search_timer.start())
+        self._search.returnPressed.connect(self._open_first)
+        self._search.left_down.connect(lambda: self.list.setFocus(Qt.FocusReason.OtherFocusReason))
+        self._settings.clicked.connect(self._on_settings)
+        self.list.open_requested.connect(self._on_open)
+        self.list.rename_requested.connect(controller.rename_conversation)
+        self.list.pin_requested.connect(controller.pin_conversation)
+        self.list.delete_requested.connect(self.delete_requested)
+        controller.conversations_changed.connect(self._refresh)
+        controller.conversation_opened.connect(lambda _id: self._refresh())
+        controller.generation_started.connect(lambda *_ids: self._refresh())
+        controller.generation_finished.connect(lambda *_ids: self._refresh())
+
+    def _refresh(self) -> None:
+        records = self._controller.conversations
+        self.list.conversations.show_records(records, self._controller.generating_ids)
+        if not self._settings.isChecked():
+            self.list.select(self._controller.current_id)
+        searched = self._search.text().strip()
+        if searched:
+            self._empty.setText(f"No chat has “{searched[:60]}” in its title or messages.")
+        else:
+            self._empty.setText("Your chats will be listed here.")
+        self._empty.setVisible(not records)
+
+    def _on_new(self) -> None:
+        self._search.clear()
+        self._controller.new_conversation()
+        self.chat_requested.emit()
+
+    def _on_open(self, conversation_id: str) -> None:
+        if conversation_id != self._controller.current_id:
+            self._controller.open_conversation(conversation_id)
+        self.chat_requested.emit()
+
+    def _on_settings(self) -> None:
+        self._settings.setChecked(True)
+        self.settings_requested.emit()
+
+    def _open_first(self) -> None:
+        self._search_timer.stop()
+        self._controller.search(self._search.text().strip())
+        records = self._controller.conversations
+        if records and self._search.text().strip():
+            self._on_open(records[0].id)
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self.setFixedWidth(px(WIDTH_PX))
+        self._column.setContentsMargins(0, 0, 1, px(12))
+        self._column.setSpacing(0)
+        self._top.setContentsMargins(px(12), px(12), px(12), px(10))
+        self._top.setSpacing(px(8))
+        self._foot.setContentsMargins(px(8), px(8), px(8), 0)
+        self._new.setFixedHeight(px(34))
+        self._search.setFixedHeight(px(34))
+        self._settings.setFixedHeight(px(35))
+        self._empty.setContentsMargins(px(16), px(8), px(16), px(8))
