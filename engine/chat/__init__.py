@@ -1,0 +1,12 @@
+"""Conversations to prompts, and answers to channels.
+
+template (the model's own, or a built-in one; which of the two and why) uses rendering (one compiled template) uses
+sandbox, filters and limits (what a template may do) and content (what people wrote stays recognisable). mending
+tells a conversation so that a strict template takes it. builtin holds our own formats. channels splits answers.
+"""
+
+from engine.chat.channels import Channels, ChannelSplitter
+from engine.chat.rendering import RenderedPrompt
+from engine.chat.template import ChatTemplate, load_template
+
+__all__ = ["ChannelSplitter", "Channels", "ChatTemplate", "RenderedPrompt", "load_template"]

@@ -177,7 +177,7 @@ class Tokenizer:
         return text.replace(SPACE, " ").encode("utf-8", "replace")
 
     def decode(self, token_ids: Iterable[int], skip_special: bool = True) -> str:
-        """The text of ``token_ids``, as ``StreamingDetokenizer`` gives it; bytes that are no UTF-8 become U+FFFD."""
+        """The text of ``token_ids``, as ``StreamingDetokenizer`` streams it; what is no UTF-8 becomes U+FFFD."""
         data = b"".join(
             self.token_bytes(token_id)
             for token_id in token_ids

@@ -1,0 +1,125 @@
+"""One template, compiled: messages in, prompt segments out, within bounds.
+
+Does not know which template to use, nor what to do when it refuses a conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
+
+from engine.chat.content import conceal, segments_of, well_formed
+from engine.chat.limits import Budget, RenderLimitError
+from engine.chat.sandbox import TemplateEnvironment, TemplateRefusedError
+from engine.errors import TemplateError
+from engine.protocol import Message, Role
+
+Segments = list[tuple[str, bool]]
+
+_MAX_SOURCE: Final = 131_072  # characters; the longest template in use has 30,000
+_PRIVATE: Final = dict.fromkeys(range(0xF0000, 0x110000), "�")  # what content is concealed as
+
+
+@dataclass(frozen=True)
+class RenderedPrompt:
+    """A conversation as the model reads it.
+
+    Attributes:
+        segments: pieces ``(text, is_scaffolding)``: what the template wrote, and what the messages hold.
+        opens_reasoning: the prompt ends inside the model's reasoning, so that its output starts there.
+        notices: what was mended so that the template takes the conversation, one sentence each.
+    """
+
+    segments: tuple[tuple[str, bool], ...]
+    opens_reasoning: bool = False
+    notices: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The whole prompt."""
+        return "".join(text for text, _ in self.segments)
+
+
+class CompiledTemplate:
+    """A template that can be rendered.
+
+    Attributes:
+        source: as the file has it.
+        uses_parts: content is handed over as a list of parts (``{"type": "text", "text": ...}``), for templates
+            that take nothing else.
+    """
+
+    def __init__(self, source: str, special_texts: Mapping[str, str]) -> None:
+        """``special_texts``: ``bos_token`` and its like. Raises TemplateError where the source is broken."""
+        self.source = source
+        self.uses_parts = False
+        self._special_texts = dict(special_texts)
+        self._environment = TemplateEnvironment()
+        if len(source) > _MAX_SOURCE:
+            raise TemplateError(f"the chat template is {len(source):,} characters long")
+        if max(source, default="") >= "\U000f0000":
+            source = source.translate(_PRIVATE)
+        try:
+            self._template = self._environment.from_string(well_formed(source))
+        except TemplateSyntaxError as error:
+            raise TemplateError(f"the chat template is broken in line {error.lineno}: {error.message}") from error
+        except TemplateError:
+            raise
+        except (Exception, RecursionError) as error:  # compiling foreign code: anything may come
+            raise TemplateError(f"the chat template cannot be compiled: {describe(error)}") from error
+
+    def render(self, messages: Sequence[Message], add_generation_prompt: bool) -> Segments:
+        """The prompt.
+
+        Raises:
+            TemplateRefusedError: the template does not take this conversation.
+            RenderLimitError: it is too slow or too large.
+            TemplateError: it fails in another way.
+        """
+        budget = Budget(sum(len(message.content) + len(message.reasoning) for message in messages))
+        self._environment.budget = budget
+        variables = {
+            **self._special_texts,
+            "messages": [self._variables_of(message) for message in messages],
+            "add_generation_prompt": add_generation_prompt,
+            "tools": None,
+            "documents": None,
+        }
+        parts: list[str] = []
+        length = 0
+        try:
+            for part in self._template.root_render_func(self._template.new_context(variables)):
+                budget.tick()
+                length += len(part)
+                budget.reserve_text(length)
+                parts.append(part)
+        except TemplateError:
+            raise
+        except SecurityError as error:
+            raise TemplateError(f"the chat template does what it may not: {describe(error)}") from error
+        except (Exception, RecursionError) as error:  # running foreign code: anything may come
+            raise TemplateError(f"the chat template fails: {describe(error)}") from error
+        return segments_of("".join(parts))
+
+    def _variables_of(self, message: Message) -> dict[str, Any]:
+        content: Any = conceal(message.content)
+        if self.uses_parts:
+            content = [{"type": "text", "text": content}]
+        variables: dict[str, Any] = {"role": message.role.value, "content": content}
+        if message.role is Role.ASSISTANT and message.reasoning:
+            reasoning = conceal(message.reasoning)
+            # Families disagree on the name.
+            variables |= {"reasoning_content": reasoning, "reasoning": reasoning, "thinking": reasoning}
+        return variables
+
+
+def describe(error: BaseException) -> str:
+    """An exception in a few words, on one line."""
+    words = " ".join(str(error).split())[:200]
+    return words or type(error).__name__
+
+
+__all__ = ["CompiledTemplate", "RenderLimitError", "RenderedPrompt", "Segments", "TemplateRefusedError", "describe"]

@@ -1,0 +1,247 @@
+"""The chat template of a model: conversations in, prompts out.
+
+The file's own template is used where it works. Where it is missing, broken, hostile or too slow a built-in format
+takes its place, and where it refuses a conversation the conversation is told in another way; both are said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from engine.chat.builtin import choose_format
+from engine.chat.channels import MARKERS, Channels, ChannelSplitter, choose_channels, opens_reasoning
+from engine.chat.mending import tellings
+from engine.chat.rendering import CompiledTemplate, RenderedPrompt, RenderLimitError, Segments, TemplateRefusedError
+from engine.errors import MetadataError, TemplateError
+from engine.gguf import Metadata
+from engine.protocol import Message, Role
+from engine.tokenizer import Tokenizer
+
+TEMPLATE_KEY: Final = "tokenizer.chat_template"
+_PROBE: Final = "Fireside-probe"
+
+
+class ChatTemplate:
+    """Renders conversations for one model.
+
+    Attributes:
+        source: the template in use.
+        is_builtin: it is one of ours, not the file's.
+        notice: what a person should know about it, or None.
+        channels: how the model marks reasoning and tool calls.
+        shown_control_ids: control tokens that ``ChannelSplitter`` must see, for ``StreamingDetokenizer``.
+    """
+
+    def __init__(self, template: CompiledTemplate, fallback: CompiledTemplate, notice: str | None) -> None:
+        """``fallback`` takes over where ``template`` cannot render a conversation; see ``load_template``."""
+        self.source = template.source
+        self.is_builtin = template is fallback
+        self.notice = notice
+        self.channels: Channels = choose_channels(template.source)
+        self.shown_control_ids: frozenset[int] = frozenset()
+        self._template = template
+        self._fallback = fallback
+
+    def new_splitter(self, opens_reasoning: bool) -> ChannelSplitter:
+        """Splits one answer of this model into channels."""
+        return ChannelSplitter(opens_reasoning, self.channels)
+
+    def render(
+        self, messages: Sequence[Message], add_generation_prompt: bool = True, continue_last: bool = False
+    ) -> RenderedPrompt:
+        """The prompt for ``messages``.
+
+        Args:
+            messages: the conversation.
+            add_generation_prompt: end with the opening of the assistant's turn.
+            continue_last: the last message is an answer that was cut off: end inside it, so that the model goes on.
+
+        Raises:
+            TemplateError: not even the built-in format can render this, or there is nothing to render.
+        """
+        if not messages:
+            raise TemplateError("There is no message to answer; write one.")
+        if continue_last and messages[-1].role is Role.ASSISTANT:
+            return self._continuation(messages)
+        prompt = self._render(messages, add_generation_prompt)
+        return replace(prompt, opens_reasoning=add_generation_prompt and opens_reasoning(prompt.text[-200:]))
+
+    def _render(self, messages: Sequence[Message], add_generation_prompt: bool) -> RenderedPrompt:
+        try:
+            return _render_mended(self._template, messages, add_generation_prompt)
+        except TemplateError as error:
+            if self.is_builtin:
+                raise
+            prompt = _render_mended(self._fallback, messages, add_generation_prompt)
+            notice = f"A built-in chat format was used, because {_cause(error)}."
+            return replace(prompt, notices=(*prompt.notices, notice))
+
+    def _continuation(self, messages: Sequence[Message]) -> RenderedPrompt:
+        """A prompt that ends inside the last message, an answer."""
+        last = messages[-1]
+        if last.content.strip():
+            prompt = self._render(messages, add_generation_prompt=False)
+            cut = _cut_after(prompt.segments, last.content)
+            if cut is not None:
+                return replace(prompt, segments=cut)
+        opened = self.render(messages[:-1]) if len(messages) > 1 else RenderedPrompt(())
+        segments = list(opened.segments)
+        is_thinking = bool(last.reasoning) and not last.content.strip()
+        if last.reasoning:
+            row = next((row for row in MARKERS if row.opening in self.source), MARKERS[0])
+            if not opened.opens_reasoning:
+                segments.append((row.opening + "\n", True))
+            segments.append((last.reasoning, False))
+            if not is_thinking:
+                segments.append((f"\n{row.closing}\n\n", True))
+        segments.append((last.content, False))
+        return replace(
+            opened, segments=tuple(segment for segment in segments if segment[0]), opens_reasoning=is_thinking
+        )
+
+
+def _render_mended(
+    template: CompiledTemplate, messages: Sequence[Message], add_generation_prompt: bool
+) -> RenderedPrompt:
+    """The prompt of the first telling that the template takes whole.
+
+    Raises TemplateError of the first telling where it takes none.
+    """
+    first_error: TemplateError | None = None
+    incomplete: RenderedPrompt | None = None
+    for told, notices in tellings(messages):
+        try:
+            segments = template.render(told, add_generation_prompt)
+        except RenderLimitError:
+            raise
+        except TemplateError as error:
+            first_error = first_error or error
+            continue
+        prompt = RenderedPrompt(_merged(segments), notices=notices)
+        if _has_all(prompt, told):
+            return prompt
+        incomplete = incomplete or prompt
+    if incomplete is not None:
+        return incomplete
+    assert first_error is not None, "there is at least one telling"
+    raise first_error
+
+
+def _merged(segments: Segments) -> tuple[tuple[str, bool], ...]:
+    """``segments`` without empty ones, neighbours of a kind joined."""
+    merged: list[tuple[str, bool]] = []
+    for text, is_scaffolding in segments:
+        if merged and merged[-1][1] is is_scaffolding:
+            merged[-1] = (merged[-1][0] + text, is_scaffolding)
+        elif text:
+            merged.append((text, is_scaffolding))
+    return tuple(merged)
+
+
+def _has_all(prompt: RenderedPrompt, messages: Sequence[Message]) -> bool:
+    """Whether the system prompt and the last message of the person are in the prompt.
+
+    Templates may change a text (trim lines, replace words), so a distinctive piece of it will do.
+    """
+    content = "".join(text for text, is_scaffolding in prompt.segments if not is_scaffolding)
+    wanted = [message for message in messages if message.role is Role.SYSTEM]
+    wanted += [message for message in messages if message.role is Role.USER][-1:]
+    return all(
+        any(word in content for word in message.content.split()[:20])
+        for message in wanted
+        if message.content.strip()
+    )
+
+
+def _cut_after(segments: tuple[tuple[str, bool], ...], content: str) -> tuple[tuple[str, bool], ...] | None:
+    """``segments`` up to the end of ``content``, their last content; None where it is not there whole."""
+    last = max((number for number, segment in enumerate(segments) if not segment[1]), default=-1)
+    if last < 0 or not segments[last][0].rstrip().endswith(content.strip()):
+        return None
+    kept = segments[last][0].rstrip()
+    return (*segments[:last], (kept + content[len(content.rstrip()) :], False))
+
+
+def _cause(error: TemplateError) -> str:
+    """Why a template was not used, as the end of a sentence."""
+    text = str(error).rstrip(".")
+    if isinstance(error, TemplateRefusedError):
+        return f"the chat template of the file refused the conversation ({text})"
+    return text[:1].lower() + text[1:]
+
+
+# ---------------------------------------------------------------------------------------------- loading
+
+
+def load_template(metadata: Metadata, tokenizer: Tokenizer, name: str | None = None) -> ChatTemplate:
+    """The chat template of a file; never raises for a bad one, but falls back and says so in ``notice``.
+
+    ``name`` chooses one of the file's named templates (``tool_use``, ``rag``) instead of the default one.
+    """
+    special_texts = {
+        f"{kind}_token": "" if token_id is None else tokenizer.token_text(token_id)
+        for kind, token_id in (("bos", tokenizer.bos_id), ("eos", tokenizer.eos_id))
+    }
+    builtin = choose_format(lambda text: tokenizer.token_id(text) is not None)
+    fallback = CompiledTemplate(builtin.source, special_texts)
+    try:
+        source = _read_source(metadata, name)
+        if source is None:
+            cause = "the file holds no chat template"
+        else:
+            template = CompiledTemplate(source, special_texts)
+            scaffolding = _try_out(template)
+            tokenizer.protect_markers(scaffolding)
+            return _finish(ChatTemplate(template, fallback, None), tokenizer)
+    except TemplateError as error:
+        cause = _cause(error)
+    except MetadataError as error:
+        cause = f"the chat template of the file cannot be read ({error})"
+    tokenizer.protect_markers(fallback.source)
+    notice = f"The built-in chat format {builtin.name!r} is used, because {cause}."
+    return _finish(ChatTemplate(fallback, fallback, notice), tokenizer)
+
+
+def _finish(template: ChatTemplate, tokenizer: Tokenizer) -> ChatTemplate:
+    ids = (tokenizer.token_id(text) for text in template.channels.texts())
+    template.shown_control_ids = frozenset(
+        token_id for token_id in ids if token_id is not None and tokenizer.is_control(token_id)
+    )
+    return template
+
+
+def _read_source(metadata: Metadata, name: str | None) -> str | None:
+    """The template's text: the named one, else the default, else the first that the file names."""
+    keys = [f"{TEMPLATE_KEY}.{name}"] if name is not None else []
+    keys += [TEMPLATE_KEY, *(key for key in metadata if key.startswith(TEMPLATE_KEY + "."))]
+    for key in keys:
+        if key in metadata:
+            source = metadata.string(key)
+            if source.strip():
+                return source
+    return None
+
+
+def _try_out(template: CompiledTemplate) -> str:
+    """Render short conversations; returns what the template wrote itself.
+
+    Chooses how content is handed over. Raises TemplateError where the simplest conversation cannot be rendered.
+    """
+    question = Message(Role.USER, _PROBE)
+    simple = _render_mended(template, [question], add_generation_prompt=True)
+    if not _has_all(simple, [question]):
+        template.uses_parts = True
+        simple = _render_mended(template, [question], add_generation_prompt=True)
+        if not _has_all(simple, [question]):
+            raise TemplateError("the chat template of the file leaves out what people write")
+    written = [simple]
+    longer = [Message(Role.SYSTEM, _PROBE), question, Message(Role.ASSISTANT, _PROBE, _PROBE), question]
+    try:
+        written.append(_render_mended(template, longer, add_generation_prompt=True))
+    except RenderLimitError:
+        raise
+    except TemplateError:
+        pass  # it is mended, or replaced, for each conversation anew
+    return "".join(text for prompt in written for text, is_scaffolding in prompt.segments if is_scaffolding)
