@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from engine.bench import command as bench
 from engine.errors import EngineError
 from engine.terminal import chat, generate, inspection, score
 from engine.terminal.arguments import add_engine, add_model, add_sampling
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_tokenize(commands)
     _add_inspect(commands)
     _add_score(commands)
+    bench.add_arguments(_add(commands, "bench", bench.run, "speed, start and memory, beside a peer's"))
     return parser
 
 

@@ -1,0 +1,128 @@
+"""``bench``: the arguments of a benchmark, and its results on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from engine.bench.plot import check_plot, write_plot
+from engine.bench.session import LLAMA_BENCH, XLLAMACPP, BenchOptions, run_benchmark
+from engine.bench.synthetic import cached_model
+from engine.bench.table import render_table
+from engine.errors import EngineError
+from engine.loader import num_physical_cores
+from engine.terminal.models import find_model
+from engine.terminal.output import Output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options beside MODEL and ``--json``."""
+    parser.add_argument(
+        "--synthetic", metavar="SHAPE-TYPE", help="instead of MODEL, random weights in a real shape, e.g. 1b-q4_k_m"
+    )
+    parser.add_argument("--backend", choices=("cpu", "reference"), default="cpu")
+    what = parser.add_argument_group("what to measure")
+    what.add_argument("--threads", type=_counts, metavar="LIST", help="thread counts (1 and one a physical core)")
+    what.add_argument(
+        "--prompts", type=_sizes, default=(512, 2048), metavar="LIST", help="prefill lengths (512,2048)"
+    )
+    what.add_argument("--depths", type=_sizes, default=(0, 4096), metavar="LIST", help="decode depths (0,4096)")
+    what.add_argument(
+        "--decode-tokens", type=_count, default=32, metavar="N", help="tokens of a sample (%(default)s)"
+    )
+    what.add_argument(
+        "--repetitions", type=_count, default=5, metavar="N", help="samples of a median (%(default)s)"
+    )
+    what.add_argument(
+        "--limit",
+        type=float,
+        default=6.0,
+        metavar="S",
+        help="leave out further repetitions of a test that has run so long (%(default)s s)",
+    )
+    what.add_argument(
+        "--busy", type=int, default=0, metavar="N", help="also beside N busy processes: the share kept"
+    )
+    what.add_argument("--cold", action="store_true", help="also a start with nothing compiled yet")
+    what.add_argument("--no-start", action="store_true", help="without load and first token")
+    peer = parser.add_argument_group("peer").add_mutually_exclusive_group()
+    peer.add_argument("--peer", choices=(XLLAMACPP,), help="llama.cpp from its PyPI wheel, in turn with ours")
+    peer.add_argument("--llama-bench", metavar="PATH", help="the llama-bench program of a native build")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the speeds (.png, .svg, .pdf)")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Measure and print."""
+    if arguments.plot:
+        check_plot(arguments.plot)
+    if arguments.peer == XLLAMACPP:
+        _check_peer()
+    options = _options(arguments, output)
+    try:
+        report = run_benchmark(options, lambda text: output.progress(f"Measuring {text} ..."))
+    finally:
+        output.end_progress()
+    output.text(render_table(report))
+    output.json(report.as_plain())
+    if arguments.plot:
+        write_plot(report, arguments.plot)
+        output.note(f"The plot is in {arguments.plot}.")
+    return 0
+
+
+def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
+    if arguments.synthetic and arguments.model:
+        raise EngineError("Give either a model or --synthetic, not both.")
+    if not 0 <= arguments.busy <= 256:
+        raise EngineError(f"--busy {arguments.busy}: the number of busy processes is 0 to 256.")
+    program = None
+    if arguments.llama_bench:
+        program = Path(arguments.llama_bench).expanduser()
+        if not program.is_file():
+            raise EngineError(f"There is no program {program}; --llama-bench wants the path of a llama-bench.")
+    if arguments.synthetic:
+        output.progress("Writing the model ...")
+        path = cached_model(arguments.synthetic)
+    else:
+        path = find_model(arguments.model)
+    return BenchOptions(
+        path=path,
+        backend=arguments.backend,
+        thread_counts=arguments.threads or tuple(sorted({1, num_physical_cores()})),
+        prompts=arguments.prompts,
+        depths=arguments.depths,
+        num_decode_tokens=arguments.decode_tokens,
+        repetitions=arguments.repetitions,
+        limit_s=arguments.limit,
+        peer=XLLAMACPP if arguments.peer else LLAMA_BENCH if program else None,
+        llama_bench=program,
+        num_neighbours=arguments.busy,
+        has_start=not arguments.no_start,
+        has_first_compile=arguments.cold,
+    )
+
+
+def _check_peer() -> None:
+    import importlib.util
+
+    if importlib.util.find_spec(XLLAMACPP) is None:
+        raise EngineError("The peer is not installed: pip install 'fireside[bench]' adds it.")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 1024:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 1,024")
+    return number
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(sorted({_count(part) for part in text.split(",")}))
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    """``512,2048`` as numbers; an empty text is none."""
+    numbers = tuple(int(part) for part in text.split(",") if part.strip())
+    if any(not 0 <= number <= 1 << 20 for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text} has a number that is not from 0 to 1,048,576")
+    return numbers
