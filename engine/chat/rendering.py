@@ -5,6 +5,7 @@ Does not know which template to use, nor what to do when it refuses a conversati
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -58,6 +59,7 @@ class CompiledTemplate:
         self.uses_parts = False
         self._special_texts = dict(special_texts)
         self._environment = TemplateEnvironment()
+        self._lock = threading.Lock()  # the environment holds the budget of one render at a time
         if len(source) > _MAX_SOURCE:
             raise TemplateError(f"the chat template is {len(source):,} characters long")
         if max(source, default="") >= "\U000f0000":
@@ -79,6 +81,10 @@ class CompiledTemplate:
             RenderLimitError: it is too slow or too large.
             TemplateError: it fails in another way.
         """
+        with self._lock:
+            return self._render(messages, add_generation_prompt)
+
+    def _render(self, messages: Sequence[Message], add_generation_prompt: bool) -> Segments:
         budget = Budget(sum(len(message.content) + len(message.reasoning) for message in messages))
         self._environment.budget = budget
         variables = {

@@ -66,54 +66,29 @@ def _byte_vocabulary(vocabulary: Vocabulary) -> dict[str, int]:
     return {f"<0x{value:02X}>": token_id for value, token_id in values if value is not None}
 
 
-def _read_merges(metadata: Metadata, vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """The merges that the file lists, each a pair separated by the first space after its first character."""
+def _read_merges(metadata: Metadata, vocabulary: Vocabulary, ids: dict[str, int]) -> list[tuple[str, str]]:
+    """The merges that the file lists, each a pair separated by the first space after its first character.
+
+    Those that name or make no token of ``ids`` are left out: they have no effect, and make the library panic.
+    """
     merges = []
     for merge in metadata.strings(PREFIX + "merges"):
         cut = merge.find(" ", 1)
         if cut < 0 or cut == len(merge) - 1:
             raise vocabulary.error("merges", f"{merge[:40]!r} is not a pair of tokens; the file is damaged")
-        merges.append((merge[:cut], merge[cut + 1 :]))
+        left, right = merge[:cut], merge[cut + 1 :]
+        if left in ids and right in ids and left + right in ids:
+            merges.append((left, right))
     return merges
-
-
-def _build_bpe(
-    ids: dict[str, int],
-    merges: list[tuple[str, str]],
-    *,
-    whole_words: bool = False,
-    byte_fallback: bool = False,
-    unknown: str | None = None,
-) -> LibraryTokenizer:
-    """A BPE encoder; merges that name or make no token of ``ids`` are left out."""
-
-    def build(merges: list[tuple[str, str]]) -> LibraryTokenizer:
-        return LibraryTokenizer(
-            models.BPE(
-                vocab=ids,
-                merges=merges,
-                ignore_merges=whole_words,
-                byte_fallback=byte_fallback,
-                fuse_unk=unknown is not None,
-                unk_token=unknown,
-            )
-        )
-
-    try:
-        return build(merges)
-    except Exception:  # the library raises Exception itself, for the first merge that is out of the vocabulary
-        return build([(a, b) for a, b in merges if a in ids and b in ids and a + b in ids])
 
 
 def build_byte_level(
     metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens, family: PreTokenizer
 ) -> Encode:
     """Byte-level BPE: cut by ``family``, bytes as characters, merges as the file lists them."""
-    library = _build_bpe(
-        _plain_vocabulary(vocabulary, specials),
-        _read_merges(metadata, vocabulary),
-        whole_words=family.whole_words,
-    )
+    ids = _plain_vocabulary(vocabulary, specials)
+    merges = _read_merges(metadata, vocabulary, ids)
+    library = LibraryTokenizer(models.BPE(vocab=ids, merges=merges, ignore_merges=family.whole_words))
     steps = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in family.splits]
     library.pre_tokenizer = pre_tokenizers.Sequence(
         [*steps, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -132,14 +107,23 @@ def build_sentencepiece(metadata: Metadata, vocabulary: Vocabulary, specials: Sp
     if vocabulary.unknown_id is not None:
         unknown = vocabulary.tokens[vocabulary.unknown_id]
         ids[unknown] = vocabulary.unknown_id
-    library = _build_bpe(ids | _byte_vocabulary(vocabulary), merges, byte_fallback=True, unknown=unknown)
+    library = LibraryTokenizer(
+        models.BPE(
+            vocab=ids | _byte_vocabulary(vocabulary),
+            merges=merges,
+            byte_fallback=True,
+            fuse_unk=unknown is not None,
+            unk_token=unknown,
+        )
+    )
     return _encode_with(library, escape_spaces=True)
 
 
 def build_gemma4(metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens) -> Encode:
     """Gemma 4: BPE over characters with spaces as "▁", runs of line breaks apart, merges listed, byte fallback."""
     ids = _plain_vocabulary(vocabulary, specials) | _byte_vocabulary(vocabulary)
-    library = _build_bpe(ids, _read_merges(metadata, vocabulary), byte_fallback=True)
+    merges = _read_merges(metadata, vocabulary, ids)
+    library = LibraryTokenizer(models.BPE(vocab=ids, merges=merges, byte_fallback=True))
     library.pre_tokenizer = pre_tokenizers.Split(Regex(r"\n+"), "isolated")
     return _encode_with(library, escape_spaces=True)
 

@@ -102,11 +102,11 @@ class SpecialSplitter:
     def __init__(self, tokens: dict[str, int], trims_after: Iterable[str] = ()) -> None:
         """``tokens`` is id by text; white space after those in ``trims_after`` is dropped."""
         trims = frozenset(trims_after)
-        self._ids = tokens
         self._library = LibraryTokenizer(models.WordLevel({"": 0}, unk_token=""))
         self._library.add_tokens(
             [AddedToken(text, normalized=False, rstrip=text in trims) for text in tokens if text]
         )
+        self._ids = {self._library.token_to_id(text): token_id for text, token_id in tokens.items()}
 
     def split(self, text: str) -> list[int | str]:
         """Pieces in order: ids of special tokens, and the text between them (never empty)."""
@@ -114,6 +114,6 @@ class SpecialSplitter:
             return [text] if text else []
         encoding = self._library.encode(text, add_special_tokens=False)
         pieces: list[int | str] = []
-        for library_id, token, (start, end) in zip(encoding.ids, encoding.tokens, encoding.offsets):
-            pieces.append(self._ids[token] if library_id else text[start:end])
+        for library_id, (start, end) in zip(encoding.ids, encoding.offsets):
+            pieces.append(self._ids[library_id] if library_id else text[start:end])
         return pieces

@@ -83,8 +83,10 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
         raise MetadataError(
             metadata.path, PREFIX + "tokens", f"has {size:,} tokens; between 1 and {MAX_VOCAB_SIZE:,} make sense"
         )
+    types = _types(metadata, size)
     ids = dict(zip(tokens, range(size)))
     if len(ids) < size or "" in ids:
+        types[[token_id for token_id, token in enumerate(tokens) if not token]] = TokenType.UNUSED
         tokens = _name_empty_tokens(metadata, tokens)
         ids = dict(zip(tokens, range(size)))
     sentencepiece = model == "llama"
@@ -95,7 +97,7 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
         model=model,
         pre=metadata.string(PREFIX + "pre", None),
         tokens=tokens,
-        types=_types(metadata, size),
+        types=types,
         ids=ids,
         bos_id=_token_id(metadata, "bos_token_id", size, 1 if sentencepiece else None),
         eos_id=eos_id,
