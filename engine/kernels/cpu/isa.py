@@ -1,7 +1,7 @@
 """Owns the choice of instruction set; knows nothing of kernels.
 
 The choice is made once, when this module is imported, before anything is compiled: an instruction that the
-processor lacks ends the process. ``FIRESIDE_ISA`` overrides it, so that tests run each path the machine can execute.
+processor lacks ends the process. ``FIRESIDE_ISA`` overrides it, so that tests run each path the machine has.
 """
 
 from __future__ import annotations

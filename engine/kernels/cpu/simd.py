@@ -4,13 +4,14 @@ Owns vector types, loads and stores, arithmetic, conversions, reductions, ``exp`
 plain vector IR that LLVM fits to any processor (a vector wider than a register becomes several); what needs an
 instruction set of its own, the int8 dot products, is in ``dot.py``. Knows nothing of tensors or models.
 
-A vector lives in registers only: a local variable or an argument of an ``inline`` function, never an array element.
-Addresses are int64 byte addresses and need no alignment unless said otherwise. All float arithmetic is "fast": order
-of sums is free, NaN and infinity have no meaning.
+A vector lives in registers only: a local variable or an argument of an ``inline`` function, never an array
+element. Addresses are int64 byte addresses and need no alignment unless said otherwise. All float arithmetic is
+"fast": order of sums is free, NaN and infinity have no meaning.
 """
 
 from __future__ import annotations
 
+import inspect
 import operator
 import platform
 from collections.abc import Callable, Sequence
@@ -92,17 +93,13 @@ def generic(resolve: Callable[..., tuple[Any, tuple[Any, ...], Emit] | None], ar
 
         return signature(result, *arguments), generate
 
-    shapes: list[Any] = [  # numba reads the arity off the parameters
-        lambda _context: typing(),
-        lambda _context, a: typing(a),
-        lambda _context, a, b: typing(a, b),
-        lambda _context, a, b, c: typing(a, b, c),
-        lambda _context, a, b, c, d: typing(a, b, c, d),
-        lambda _context, a, b, c, d, e: typing(a, b, c, d, e),
-        lambda _context, a, b, c, d, e, f: typing(a, b, c, d, e, f),
-        lambda _context, a, b, c, d, e, f, g: typing(a, b, c, d, e, f, g),
-    ]
-    return intrinsic(shapes[arity])
+    def typing_function(_context: Any, *given: Any) -> Any:
+        return typing(*given)
+
+    names = ["context", *(f"argument{index}" for index in range(arity))]
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    vars(typing_function)["__signature__"] = inspect.Signature(parameters)  # numba reads the arity off it
+    return intrinsic(typing_function)
 
 
 def define(result: Any, arguments: Sequence[Any], emit: Emit) -> Any:
@@ -246,6 +243,21 @@ def shuffle(vector: Vector, lanes: Sequence[int], both: bool = False) -> Any:
 def convert(source: Vector, target: Vector, instruction: str) -> Any:
     """Makes ``f(a) -> target`` from an IRBuilder conversion: "sitofp", "bitcast", "zext" and so on."""
     return define(target, [source], lambda b, value: getattr(b, instruction)(value, target.llvm))
+
+
+def with_constant(vector: Vector, instruction: str, value: int) -> Any:
+    """Makes ``f(a) -> a`` from an IRBuilder operation with a constant: "and_", "or_", "add", "lshr", "shl"."""
+    return define(vector, [vector], lambda b, x: getattr(b, instruction)(x, constant(vector.llvm, value)))
+
+
+def spread_bits(vector: Vector, value: int) -> Any:
+    """Makes ``f(uint32) -> vector`` of bytes: ``value`` where bit i is set, else 0; 32 lanes."""
+    mask = ir.VectorType(I1, 32)
+
+    def emit(b: Any, bits: Any) -> Any:
+        return b.select(b.bitcast(bits, mask), constant(vector.llvm, value), constant(vector.llvm, 0))
+
+    return define(vector, [types.uint32], emit)
 
 
 zeros_f32x4, zeros_f32x8, zeros_f32x16 = zeros(F32X4), zeros(F32X8), zeros(F32X16)

@@ -1,0 +1,170 @@
+"""Kernels that turn float32 rows into the activation formats of ``formats`` (see there for the layouts).
+
+Own the QUANTIZE op. A block of 32 gets scale = max|x| / 127 and q = round(x / scale); a block of zeros gets scale 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from engine.kernels.cpu.formats import GROUP, MATVEC_TOKENS, SIGNED_BIAS, TILE_BLOCK_BYTES, TOKEN_TILE
+from engine.kernels.cpu.operands import QUANTIZE_ACTIVATION, QUANTIZE_ROWS_KIND, QUANTIZE_WIDTH, QUANTIZE_X
+from engine.kernels.cpu.simd import (
+    I32,
+    I32X4,
+    U8X16,
+    absolute,
+    define,
+    inline,
+    load_f32,
+    load_f32x16,
+    load_i64,
+    maximum,
+    pointer,
+    reduce_add_i32,
+    reduce_max,
+    round_even,
+    splat_f32x16,
+    store_f32,
+    store_f32x16,
+    store_i32,
+    store_u8x16,
+    to_i32x16,
+    to_u8x16,
+)
+
+
+def _emit_store_quads(b: Any, address: Any, stride: Any, vector: Any) -> None:
+    quads = b.bitcast(vector, I32X4.llvm)
+    for index in range(4):
+        target = b.add(address, b.mul(stride, stride.type(index)))
+        b.store(b.extract_element(quads, I32(index)), pointer(b, target, I32), align=4)
+
+
+# store_quads(address, stride, vector): four pieces of four bytes, ``stride`` apart.
+store_quads = define(types.void, [types.int64, types.int64, U8X16], _emit_store_quads)
+
+
+@inline
+def _row_count(op: int, step: int) -> Any:
+    return load_i64(step + 8 * load_i64(op + 8 * QUANTIZE_ROWS_KIND))
+
+
+@inline
+def _quantize_block(x: int) -> Any:
+    """q of both halves (U8X16) with their sums, and the scale, of the 32 float32 at ``x``."""
+    low, high = load_f32x16(x), load_f32x16(x + 64)
+    largest = reduce_max(maximum(absolute(low), absolute(high)))
+    inverse = np.float32(0.0)
+    if largest > np.float32(0.0):
+        inverse = np.float32(127.0) / largest
+    low = to_i32x16(round_even(low * splat_f32x16(inverse)))
+    high = to_i32x16(round_even(high * splat_f32x16(inverse)))
+    scale = largest * np.float32(1.0 / 127.0)
+    return to_u8x16(low), to_u8x16(high), reduce_add_i32(low), reduce_add_i32(high), scale
+
+
+@inline
+def _quantize_row_block(x: int, num_blocks: int, padded: int, out: int, block: int) -> None:
+    """Block ``block`` of a row in matvec layout; blocks from ``num_blocks`` on are padding."""
+    q = out + block // 4 * GROUP + block % 4 * 16
+    scales = out + padded + 4 * block
+    sums = scales + padded // 32 * 4
+    half_sums = sums + padded // 32 * 4 + 4 * block
+    if block < num_blocks:
+        low, high, low_sum, high_sum, scale = _quantize_block(x + GROUP * block)
+        store_u8x16(q, low)
+        store_u8x16(q + 64, high)
+        store_f32(scales, scale)
+        store_f32(sums, scale * np.float32(low_sum + high_sum))
+        store_f32(half_sums, scale * np.float32(low_sum))
+        store_f32(half_sums + 4, scale * np.float32(high_sum))
+    else:
+        zero = to_u8x16(to_i32x16(splat_f32x16(np.float32(0.0))))
+        store_u8x16(q, zero)
+        store_u8x16(q + 64, zero)
+        store_f32(scales, np.float32(0.0))
+        store_f32(sums, np.float32(0.0))
+        store_f32(half_sums, np.float32(0.0))
+        store_f32(half_sums + 4, np.float32(0.0))
+
+
+@inline
+def _quantize_tile_block(x: int, exists: bool, padded: int, tile: int, token: int, block: int) -> None:
+    """Block ``block`` of token ``token`` of a tile; zeros where nothing ``exists``."""
+    num_blocks = padded // 32
+    row = 4 * TOKEN_TILE  # bytes of one float32 for each token
+    q = tile + 8 * row * block + 4 * token
+    scales = tile + padded * TOKEN_TILE + row * block + 4 * token
+    sums = scales + num_blocks * row
+    half_sums = sums + num_blocks * row + row * block
+    bias = half_sums + 2 * num_blocks * row - row * block
+    half_bias = bias + num_blocks * row + row * block
+    if exists:
+        low, high, low_sum, high_sum, scale = _quantize_block(x)
+    else:
+        low = to_u8x16(to_i32x16(splat_f32x16(np.float32(0.0))))
+        high, low_sum, high_sum, scale = low, np.int32(0), np.int32(0), np.float32(0.0)
+    store_quads(q, row, low)
+    store_quads(q + 4 * row, row, high)
+    store_f32(scales, scale)
+    store_f32(sums, scale * np.float32(low_sum + high_sum))
+    store_f32(half_sums, scale * np.float32(low_sum))
+    store_f32(half_sums + row, scale * np.float32(high_sum))
+    store_i32(bias, -SIGNED_BIAS * (low_sum + high_sum))
+    store_i32(half_bias, -SIGNED_BIAS * low_sum)
+    store_i32(half_bias + row, -SIGNED_BIAS * high_sum)
+
+
+def quantize_int8(op: int, step: int, thread: int, num_threads: int) -> None:
+    """QUANTIZE to INT8; the threads share out blocks of tokens, or of tiles."""
+    rows = _row_count(op, step)
+    x, out = load_i64(op + 8 * QUANTIZE_X), load_i64(op + 8 * QUANTIZE_ACTIVATION)
+    width = load_i64(op + 8 * QUANTIZE_WIDTH)
+    num_blocks = width // 32
+    padded = (width + GROUP - 1) // GROUP * GROUP
+    padded_blocks = padded // 32
+    if rows <= MATVEC_TOKENS:
+        row_bytes = padded + 16 * padded_blocks
+        units = rows * padded_blocks
+        for unit in range(units * thread // num_threads, units * (thread + 1) // num_threads):
+            row, block = unit // padded_blocks, unit % padded_blocks
+            _quantize_row_block(x + 4 * width * row, num_blocks, padded, out + row_bytes * row, block)
+    else:
+        tile_bytes = TOKEN_TILE * TILE_BLOCK_BYTES * padded_blocks
+        units = (rows + TOKEN_TILE - 1) // TOKEN_TILE * padded_blocks
+        for unit in range(units * thread // num_threads, units * (thread + 1) // num_threads):
+            tile, block = unit // padded_blocks, unit % padded_blocks
+            for token in range(TOKEN_TILE):
+                row = tile * TOKEN_TILE + token
+                source = x + 4 * (width * row + 32 * block)
+                exists = row < rows and block < num_blocks
+                _quantize_tile_block(source, exists, padded, out + tile_bytes * tile, token, block)
+
+
+def quantize_float32(op: int, step: int, thread: int, num_threads: int) -> None:
+    """QUANTIZE to FLOAT32, a change of layout alone; the threads share out rows, or tiles."""
+    rows = _row_count(op, step)
+    x, out = load_i64(op + 8 * QUANTIZE_X), load_i64(op + 8 * QUANTIZE_ACTIVATION)
+    width = load_i64(op + 8 * QUANTIZE_WIDTH)
+    padded = (width + 15) // 16 * 16
+    if rows <= MATVEC_TOKENS:
+        for row in range(rows * thread // num_threads, rows * (thread + 1) // num_threads):
+            source, target = x + 4 * width * row, out + 4 * padded * row
+            for k in range(0, width - 15, 16):
+                store_f32x16(target + 4 * k, load_f32x16(source + 4 * k))
+            for k in range(width // 16 * 16, padded):
+                store_f32(target + 4 * k, load_f32(source + 4 * k) if k < width else np.float32(0.0))
+    else:
+        tiles = (rows + TOKEN_TILE - 1) // TOKEN_TILE
+        for tile in range(tiles * thread // num_threads, tiles * (thread + 1) // num_threads):
+            for token in range(TOKEN_TILE):
+                row = tile * TOKEN_TILE + token
+                target = out + 4 * (padded * tile * TOKEN_TILE + token)
+                for k in range(padded):
+                    exists = row < rows and k < width
+                    value = load_f32(x + 4 * (width * row + k)) if exists else np.float32(0.0)
+                    store_f32(target + 4 * TOKEN_TILE * k, value)
