@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.gguf.tensor_types import TensorType
-from engine.kernels.cpu import matvec as matvec_loops
 from engine.kernels.cpu.dequantize import FLOAT_LOADS, embed_kernel
 from engine.kernels.cpu.formats import (
     MATVEC_TOKENS,
@@ -20,6 +19,9 @@ from engine.kernels.cpu.formats import (
 )
 from engine.kernels.cpu.gemm import make_gemm
 from engine.kernels.cpu.matmul_float import make_float_gemm, make_float_matvec
+from engine.kernels.cpu.matvec import Step, generic_step, make_matvec
+from engine.kernels.cpu.matvec_k import K_STEPS
+from engine.kernels.cpu.matvec_legacy import LEGACY_TYPES, legacy_step
 from engine.kernels.cpu.operands import MATMUL_ROWS_KIND
 from engine.kernels.cpu.quantize import quantize_float32, quantize_int8
 from engine.kernels.cpu.simd import load_i64
@@ -52,8 +54,7 @@ def matmul_kernel(tensor_type: TensorType) -> Kernel:
         matvec, gemm = make_float_matvec(tensor_type), make_float_gemm(tensor_type)
     else:
         weight = weight_type(tensor_type)
-        step = matvec_loops.generic_step(weight)
-        matvec, gemm = matvec_loops.make_matvec(step, f"matvec_{tensor_type.name.lower()}"), make_gemm(weight)
+        matvec, gemm = make_matvec(_matvec_step(tensor_type), tensor_type.name), make_gemm(weight)
 
     def matmul(op: int, step: int, thread: int, num_threads: int) -> None:
         num_tokens = load_i64(step + 8 * load_i64(op + 8 * MATMUL_ROWS_KIND))
@@ -65,3 +66,11 @@ def matmul_kernel(tensor_type: TensorType) -> Kernel:
 
     matmul.__name__ = f"matmul_{tensor_type.name.lower()}"
     return matmul
+
+
+def _matvec_step(tensor_type: TensorType) -> Callable[[int], Step]:
+    if tensor_type in LEGACY_TYPES:
+        return legacy_step(tensor_type)
+    if tensor_type in K_STEPS:
+        return K_STEPS[tensor_type]
+    return generic_step(weight_type(tensor_type))

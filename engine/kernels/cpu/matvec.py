@@ -109,8 +109,7 @@ stack_bytes = define(types.int64, [], _emit_stack_bytes)  # 384 bytes that live 
 
 def make_matvec(make_step: Callable[[int], Step], name: str) -> Matvec:
     """The function that computes a thread's share of a MATMUL with few tokens."""
-    row_loops = [_make_rows(make_step(count), count) for count in TOKEN_COUNTS]
-    one, four = row_loops
+    one, four = (_make_rows(make_step(count), count) for count in TOKEN_COUNTS)
 
     def matvec(op: int, scratch: int, num_tokens: int, thread: int, num_threads: int) -> None:
         rows, row_bytes = load_i64(op + 8 * MATMUL_ROWS), load_i64(op + 8 * MATMUL_ROW_BYTES)
@@ -128,7 +127,7 @@ def make_matvec(make_step: Callable[[int], Step], name: str) -> Matvec:
                 for token in range(0, num_tokens, 4):
                     four(op, scratch, first, last, token, min(4, num_tokens - token))
 
-    matvec.__name__ = name
+    matvec.__name__ = f"matvec_{name.lower()}"
     return inline(matvec)
 
 

@@ -1,6 +1,6 @@
 """Kernels that turn float32 rows into the activation formats of ``formats`` (see there for the layouts).
 
-Own the QUANTIZE op. A block of 32 gets scale = max|x| / 127 and q = round(x / scale); a block of zeros gets scale 0.
+Own the QUANTIZE op. A block of 32 gets scale = max|x| / 127 and q = round(x / scale); zeros get scale 0.
 """
 
 from __future__ import annotations

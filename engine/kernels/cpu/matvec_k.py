@@ -1,0 +1,260 @@
+"""Steps of ``matvec`` for the K types and IQ4_XS, unpacked in registers (layouts: ``unpack_k``, ``unpack_iq``).
+
+A unit is a block of 256 values, two groups of four blocks of 32. In the order of the activations (see ``formats``)
+each vector of 64 holds 16 values of each of the four, so 16-byte *lanes* of the file are picked into place and the
+field that belongs to a lane is shifted down there: a nibble type needs a pick, a shift and a mask for 64 values.
+Quants stay unsigned; what the format subtracts goes into the sum that is taken off at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from engine.gguf.tensor_types import TensorType
+from engine.kernels.cpu.dot import add_products, dot_blocks, dot_half_blocks, lookup
+from engine.kernels.cpu.formats import SIGNED_BIAS
+from engine.kernels.cpu.matvec import Step
+from engine.kernels.cpu.matvec_legacy import high_nibbles, low_nibbles
+from engine.kernels.cpu.simd import (
+    F32X8,
+    F32X16,
+    I64,
+    U8X16,
+    U8X64,
+    Vector,
+    call_llvm,
+    constant,
+    define,
+    inline,
+    load_f16,
+    load_u8x16,
+    load_u8x64,
+    load_u16,
+    load_u32,
+    load_u64,
+    load_value,
+    shuffle,
+    shuffle_value,
+    splat_f32x8,
+    splat_f32x16,
+    with_constant,
+)
+from engine.kernels.cpu.unpack_k import k_scales_and_mins
+from engine.kernels.cpu.unpack_legacy import IQ4_NL_VALUES
+
+_QWORDS = ir.VectorType(I64, 8)
+
+
+def pick_lanes(lanes: Sequence[int]) -> Any:
+    """Makes ``f(U8X64) -> U8X64`` of the chosen 16-byte lanes."""
+    return shuffle(U8X64, [16 * lane + index for lane in lanes for index in range(16)])
+
+
+def rotate_lanes(bits: Sequence[int], mask: int) -> Any:
+    """Makes ``f(U8X64)``: each 16-byte lane rotated left by its bits (right if negative), then masked bytewise.
+
+    The rotation is of 64-bit words; a field that stays within its byte comes out right.
+    """
+
+    def emit(b: Any, value: Any) -> Any:
+        words = b.bitcast(value, _QWORDS)
+        amounts = constant(_QWORDS, [bit % 64 for bit in bits for _ in range(2)])
+        rotated = call_llvm(b, "llvm.fshl.v8i64", _QWORDS, [words, words, amounts])
+        return b.and_(b.bitcast(rotated, U8X64.llvm), constant(U8X64.llvm, mask))
+
+    return define(U8X64, [U8X64], emit)
+
+
+def _emit_spread_16(b: Any, address: Any) -> Any:
+    return shuffle_value(b, load_value(b, address, U8X16.llvm), list(range(16)) * 4)
+
+
+def _bytes_to_floats(vector: Vector, source: Any, is_signed: bool = False) -> Any:
+    small = ir.VectorType(ir.IntType(8), vector.lanes)
+
+    def emit(b: Any, value: Any) -> Any:
+        integers = getattr(b, "sext" if is_signed else "zext")(
+            b.bitcast(value, small), ir.VectorType(ir.IntType(32), vector.lanes)
+        )
+        return b.sitofp(integers, vector.llvm)
+
+    return define(vector, [source], emit)
+
+
+spread_16 = define(U8X64, [types.int64], _emit_spread_16)  # the 16 bytes at an address, in all four lanes
+_floats_8 = _bytes_to_floats(F32X8, types.uint64)
+_floats_16 = _bytes_to_floats(F32X16, U8X16)
+_signed_floats_16 = _bytes_to_floats(F32X16, U8X16, is_signed=True)
+_first_4, _last_4 = shuffle(F32X8, range(4)), shuffle(F32X8, range(4, 8))
+_join_8 = shuffle(F32X8, range(16), both=True)
+_scale_lanes = [shuffle(F32X16, range(start, start + 8, 2)) for start in (0, 1, 8, 9)]
+_low_0, _high_0, _low_1, _high_1 = _scale_lanes  # of 16 scales: those of first and second halves, groups 0 and 1
+_low_nibbles_16, _high_nibbles_16 = with_constant(U8X16, "and_", 15), with_constant(U8X16, "lshr", 4)
+
+_pick_0022, _pick_1133 = pick_lanes((0, 0, 2, 2)), pick_lanes((1, 1, 3, 3))
+_pick_0202, _pick_1313 = pick_lanes((0, 2, 0, 2)), pick_lanes((1, 3, 1, 3))
+_nibbles_0404 = rotate_lanes((0, -4, 0, -4), 15)
+_nibbles_0044 = rotate_lanes((0, 0, -4, -4), 15)
+_fifth_bits_0, _fifth_bits_1 = rotate_lanes((4, 3, 2, 1), 16), rotate_lanes((0, -1, -2, -3), 16)
+_third_bits_0, _third_bits_1 = rotate_lanes((2, 1, 0, -1), 4), rotate_lanes((-2, -3, -4, -5), 4)
+_upper_two_bits = rotate_lanes((4, 2, 0, -2), 48)
+_two_bits = rotate_lanes((0, -2, -4, -6), 3)
+_iq4_nl = lookup(IQ4_NL_VALUES, 64)
+
+
+def _make_q4_k(count: int, has_fifth_bits: bool) -> Step:
+    dot, subtract = dot_blocks(count, False), add_products(F32X8, count)
+    nibbles_at = 48 if has_fifth_bits else 16
+
+    @inline
+    def step(
+        sums: Any, minus: Any, source: int, q: int, scale: int, block_sums: int, stride: int, last: int
+    ) -> Any:
+        scale_bytes, min_bytes = k_scales_and_mins(source + 4)
+        scales = _floats_8(scale_bytes) * splat_f32x8(load_f16(source))
+        minus = subtract(minus, _floats_8(min_bytes) * splat_f32x8(load_f16(source + 2)), block_sums, stride, last)
+        packed = load_u8x64(source + nibbles_at)
+        low, high = _nibbles_0404(_pick_0022(packed)), _nibbles_0404(_pick_1133(packed))
+        if has_fifth_bits:
+            low = low | _fifth_bits_0(spread_16(source + 16))
+            high = high | _fifth_bits_0(spread_16(source + 32))
+        sums = dot(sums, low, high, _first_4(scales), q, scale, stride, last)
+        packed = load_u8x64(source + nibbles_at + 64)
+        low, high = _nibbles_0404(_pick_0022(packed)), _nibbles_0404(_pick_1133(packed))
+        if has_fifth_bits:
+            low = low | _fifth_bits_1(spread_16(source + 16))
+            high = high | _fifth_bits_1(spread_16(source + 32))
+        sums = dot(sums, low, high, _last_4(scales), q + 128, scale + 16, stride, last)
+        return sums, minus
+
+    return Step(step, F32X8, 256, 176 if has_fifth_bits else 144)
+
+
+def _make_q6_k(count: int) -> Step:
+    dot, subtract = dot_half_blocks(count, False), add_products(F32X16, count)
+
+    @inline
+    def step(
+        sums: Any, minus: Any, source: int, q: int, scale: int, block_sums: int, stride: int, last: int
+    ) -> Any:
+        scales = _signed_floats_16(load_u8x16(source + 192)) * splat_f32x16(load_f16(source + 208))
+        minus = subtract(minus, scales * splat_f32x16(np.float32(32.0)), block_sums, stride, last)
+        packed = load_u8x64(source)
+        low = _nibbles_0044(_pick_0202(packed)) | _upper_two_bits(spread_16(source + 128))
+        high = _nibbles_0044(_pick_1313(packed)) | _upper_two_bits(spread_16(source + 144))
+        sums = dot(sums, low, high, _low_0(scales), _high_0(scales), q, scale, stride, last)
+        packed = load_u8x64(source + 64)
+        low = _nibbles_0044(_pick_0202(packed)) | _upper_two_bits(spread_16(source + 160))
+        high = _nibbles_0044(_pick_1313(packed)) | _upper_two_bits(spread_16(source + 176))
+        sums = dot(sums, low, high, _low_1(scales), _high_1(scales), q + 128, scale + 16, stride, last)
+        return sums, minus
+
+    return Step(step, F32X16, 256, 210, values_per_sum=16)
+
+
+def _make_q2_k(count: int) -> Step:
+    dot, subtract = dot_half_blocks(count, False), add_products(F32X16, count)
+
+    @inline
+    def step(
+        sums: Any, minus: Any, source: int, q: int, scale: int, block_sums: int, stride: int, last: int
+    ) -> Any:
+        both = load_u8x16(source)
+        scales = _floats_16(_low_nibbles_16(both)) * splat_f32x16(load_f16(source + 80))
+        mins = _floats_16(_high_nibbles_16(both)) * splat_f32x16(load_f16(source + 82))
+        minus = subtract(minus, mins, block_sums, stride, last)
+        low, high = _two_bits(spread_16(source + 16)), _two_bits(spread_16(source + 32))
+        sums = dot(sums, low, high, _low_0(scales), _high_0(scales), q, scale, stride, last)
+        low, high = _two_bits(spread_16(source + 48)), _two_bits(spread_16(source + 64))
+        sums = dot(sums, low, high, _low_1(scales), _high_1(scales), q + 128, scale + 16, stride, last)
+        return sums, minus
+
+    return Step(step, F32X16, 256, 84, values_per_sum=16)
+
+
+@inline
+def _q3_k_scales(source: int) -> Any:
+    """The 16 6-bit scales of a Q3_K block, minus 32, as floats."""
+    nibbles, upper = load_u64(source), np.uint64(load_u32(source + 8))
+    four, two = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x30303030)
+    first = ((upper << np.uint64(4)) & two) | (((upper << np.uint64(2)) & two) << np.uint64(32))
+    second = (upper & two) | (((upper >> np.uint64(2)) & two) << np.uint64(32))
+    low = _floats_8((nibbles & four) | first)
+    high = _floats_8(((nibbles >> np.uint64(4)) & four) | second)
+    return _join_8(low, high) - splat_f32x16(np.float32(32.0))
+
+
+def _make_q3_k(count: int) -> Step:
+    dot, subtract = dot_half_blocks(count, False), add_products(F32X16, count)
+
+    @inline
+    def step(
+        sums: Any, minus: Any, source: int, q: int, scale: int, block_sums: int, stride: int, last: int
+    ) -> Any:
+        scales = _q3_k_scales(source + 96) * splat_f32x16(load_f16(source + 108))
+        minus = subtract(minus, scales * splat_f32x16(np.float32(4.0)), block_sums, stride, last)
+        third_low, third_high = spread_16(source), spread_16(source + 16)
+        low = _two_bits(spread_16(source + 32)) | _third_bits_0(third_low)
+        high = _two_bits(spread_16(source + 48)) | _third_bits_0(third_high)
+        sums = dot(sums, low, high, _low_0(scales), _high_0(scales), q, scale, stride, last)
+        low = _two_bits(spread_16(source + 64)) | _third_bits_1(third_low)
+        high = _two_bits(spread_16(source + 80)) | _third_bits_1(third_high)
+        sums = dot(sums, low, high, _low_1(scales), _high_1(scales), q + 128, scale + 16, stride, last)
+        return sums, minus
+
+    return Step(step, F32X16, 256, 110, values_per_sum=16)
+
+
+def _emit_iq4_xs_scales(b: Any, nibbles: Any, upper: Any) -> Any:
+    """8 6-bit scales, minus 32, as floats: low 4 bits from 8 nibbles (uint32), upper 2 from an uint16."""
+    words = ir.VectorType(ir.IntType(32), 8)
+    spread = [b.shuffle_vector(v, v, constant(words, 0)) for v in (_one(b, nibbles, words), _one(b, upper, words))]
+    low = b.and_(b.lshr(spread[0], constant(words, [4 * index for index in range(8)])), constant(words, 15))
+    high = b.and_(b.lshr(spread[1], constant(words, [2 * index for index in range(8)])), constant(words, 3))
+    scales = b.sub(b.or_(low, b.shl(high, constant(words, 4))), constant(words, 32))
+    return b.sitofp(scales, F32X8.llvm)
+
+
+def _one(b: Any, scalar: Any, vector: Any) -> Any:
+    return b.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.IntType(32)(0))
+
+
+_iq4_xs_scales = define(F32X8, [types.uint32, types.uint32], _emit_iq4_xs_scales)
+
+
+def _make_iq4_xs(count: int) -> Step:
+    dot, subtract = dot_blocks(count, True), add_products(F32X8, count)
+    zero = np.float32(SIGNED_BIAS)
+
+    @inline
+    def step(
+        sums: Any, minus: Any, source: int, q: int, scale: int, block_sums: int, stride: int, last: int
+    ) -> Any:
+        scales = _iq4_xs_scales(load_u32(source + 4), np.uint32(load_u16(source + 2))) * splat_f32x8(
+            load_f16(source)
+        )
+        minus = subtract(minus, scales * splat_f32x8(zero), block_sums, stride, last)
+        packed = load_u8x64(source + 8)
+        low, high = _iq4_nl(low_nibbles(packed)), _iq4_nl(high_nibbles(packed))
+        sums = dot(sums, low, high, _first_4(scales), q, scale, stride, last)
+        packed = load_u8x64(source + 72)
+        low, high = _iq4_nl(low_nibbles(packed)), _iq4_nl(high_nibbles(packed))
+        sums = dot(sums, low, high, _last_4(scales), q + 128, scale + 16, stride, last)
+        return sums, minus
+
+    return Step(step, F32X8, 256, 136)
+
+
+K_STEPS: dict[TensorType, Callable[[int], Step]] = {
+    TensorType.Q2_K: _make_q2_k,
+    TensorType.Q3_K: _make_q3_k,
+    TensorType.Q4_K: lambda count: _make_q4_k(count, has_fifth_bits=False),
+    TensorType.Q5_K: lambda count: _make_q4_k(count, has_fifth_bits=True),
+    TensorType.Q6_K: _make_q6_k,
+    TensorType.IQ4_XS: _make_iq4_xs,
+}

@@ -1,0 +1,157 @@
+"""Steps of ``matvec`` for the types with blocks of 32, unpacked in registers.
+
+A unit is four blocks. The 16 bytes of nibbles of each make a vector of 64, whose low nibbles are the four first
+halves and whose high nibbles are the four second halves: the order of the activations (see ``formats``). So a dot
+product has four lanes a block, and one conversion and one fused multiply serve 128 values. Layouts of the blocks are
+in ``unpack_legacy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from engine.gguf.tensor_types import TensorType
+from engine.kernels.cpu.dot import add_products, dot_blocks, lookup
+from engine.kernels.cpu.formats import GROUP, SIGNED_BIAS
+from engine.kernels.cpu.matvec import Step, load_4x16
+from engine.kernels.cpu.simd import (
+    F16,
+    F32X4,
+    I1,
+    I16,
+    I64,
+    U8X64,
+    constant,
+    define,
+    inline,
+    load_u8,
+    load_value,
+    splat_f32x4,
+    with_constant,
+    zeros_f32x4,
+)
+from engine.kernels.cpu.unpack_legacy import IQ4_NL_VALUES, MXFP4_VALUES, half_power
+
+low_nibbles = with_constant(U8X64, "and_", 15)
+high_nibbles = with_constant(U8X64, "lshr", 4)
+
+
+def _gather_16_bits(b: Any, address: Any, stride: Any) -> Any:
+    vector = ir.Constant(ir.VectorType(I16, 4), ir.Undefined)
+    for index in range(4):
+        value = load_value(b, b.add(address, b.mul(stride, I64(index))), I16)
+        vector = b.insert_element(vector, value, ir.IntType(32)(index))
+    return vector
+
+
+def _emit_load_4_f16(b: Any, address: Any, stride: Any) -> Any:
+    halves = b.bitcast(_gather_16_bits(b, address, stride), ir.VectorType(F16, 4))
+    return b.fpext(halves, F32X4.llvm)
+
+
+def _emit_fifth_bits(b: Any, address: Any, stride: Any) -> Any:
+    bits = b.bitcast(_gather_16_bits(b, address, stride), I64)
+    return b.select(b.bitcast(bits, ir.VectorType(I1, 64)), constant(U8X64.llvm, 16), constant(U8X64.llvm, 0))
+
+
+def _emit_four_floats(b: Any, *values: Any) -> Any:
+    vector = ir.Constant(F32X4.llvm, ir.Undefined)
+    for index, value in enumerate(values):
+        vector = b.insert_element(vector, value, ir.IntType(32)(index))
+    return vector
+
+
+load_4_f16 = define(F32X4, [types.int64, types.int64], _emit_load_4_f16)  # (address, stride), widened
+# load_fifth_bits(address, stride): 4 x 16 bits as 64 bytes of 16 or 0.
+load_fifth_bits = define(U8X64, [types.int64, types.int64], _emit_fifth_bits)
+four_floats = define(F32X4, [types.float32] * 4, _emit_four_floats)
+_iq4_nl = lookup(IQ4_NL_VALUES, 64)
+_mxfp4 = lookup(MXFP4_VALUES, 64)
+
+
+@inline
+def _halves_q4(source: int, block_bytes: int, header: int) -> Any:
+    nibbles = load_4x16(source + header, block_bytes)
+    return low_nibbles(nibbles), high_nibbles(nibbles)
+
+
+@inline
+def _halves_q5(source: int, block_bytes: int, header: int) -> Any:
+    nibbles = load_4x16(source + header + 4, block_bytes)
+    low = low_nibbles(nibbles) | load_fifth_bits(source + header, block_bytes)
+    return low, high_nibbles(nibbles) | load_fifth_bits(source + header + 2, block_bytes)
+
+
+@inline
+def _halves_q8(source: int, block_bytes: int, header: int) -> Any:
+    return load_4x16(source + header, block_bytes), load_4x16(source + header + 16, block_bytes)
+
+
+@inline
+def _halves_iq4_nl(source: int, block_bytes: int, header: int) -> Any:
+    nibbles = load_4x16(source + header, block_bytes)
+    return _iq4_nl(low_nibbles(nibbles)), _iq4_nl(high_nibbles(nibbles))
+
+
+@inline
+def _halves_mxfp4(source: int, block_bytes: int, header: int) -> Any:
+    nibbles = load_4x16(source + header, block_bytes)
+    return _mxfp4(low_nibbles(nibbles)), _mxfp4(high_nibbles(nibbles))
+
+
+@inline
+def _scales_mxfp4(source: int, block_bytes: int) -> Any:
+    return four_floats(
+        half_power(load_u8(source)),
+        half_power(load_u8(source + block_bytes)),
+        half_power(load_u8(source + 2 * block_bytes)),
+        half_power(load_u8(source + 3 * block_bytes)),
+    )
+
+
+# (halves, scales, bytes before the quants, are the quants signed, what is subtracted from unsigned quants or None
+# where the block has a minimum of its own)
+_TYPES: dict[TensorType, tuple[Any, Any, int, bool, int | None]] = {
+    TensorType.Q4_0: (_halves_q4, load_4_f16, 2, False, 8),
+    TensorType.Q4_1: (_halves_q4, load_4_f16, 4, False, None),
+    TensorType.Q5_0: (_halves_q5, load_4_f16, 2, False, 16),
+    TensorType.Q5_1: (_halves_q5, load_4_f16, 4, False, None),
+    TensorType.Q8_0: (_halves_q8, load_4_f16, 2, True, SIGNED_BIAS),
+    TensorType.IQ4_NL: (_halves_iq4_nl, load_4_f16, 2, True, SIGNED_BIAS),
+    TensorType.MXFP4: (_halves_mxfp4, _scales_mxfp4, 1, True, SIGNED_BIAS),
+}
+LEGACY_TYPES = frozenset(_TYPES)
+
+
+def legacy_step(tensor_type: TensorType) -> Callable[[int], Step]:
+    """Steps for a type of ``LEGACY_TYPES``."""
+    halves, load_scales, header, is_signed, zero_point = _TYPES[tensor_type]
+    block_bytes, has_minimum = tensor_type.block_bytes, zero_point is None
+    zero = np.float32(zero_point or 0)
+
+    def make(count: int) -> Step:
+        dot, subtract = dot_blocks(count, is_signed), add_products(F32X4, count)
+
+        @inline
+        def step(
+            sums: Any, minus: Any, source: int, q: int, scale: int, block_sums: int, stride: int, last: int
+        ) -> Any:
+            low, high = halves(source, block_bytes, header)
+            scales = load_scales(source, block_bytes)
+            sums = dot(sums, low, high, scales, q, scale, stride, last)
+            if has_minimum:
+                minus = subtract(
+                    minus, zeros_f32x4() - load_4_f16(source + 2, block_bytes), block_sums, stride, last
+                )
+            else:
+                minus = subtract(minus, scales * splat_f32x4(zero), block_sums, stride, last)
+            return sums, minus
+
+        return Step(step, F32X4, GROUP, 4 * block_bytes)
+
+    return make
