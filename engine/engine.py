@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.kv_cache import KVCache
+from engine.cache.prompt_logits import PromptLogits
 from engine.errors import ContextOverflowError, GenerationError, InvalidParameterError
 from engine.kernels.backend import Backend
 from engine.protocol import FinishReason
@@ -57,7 +58,8 @@ class Engine:
         self._backend = backend
         self.context_length = context_length
         self.kv_cache = KVCache(num_blocks, backend.copy_block)
-        self._scheduler = Scheduler(self.kv_cache, backend.max_batch_tokens, on_admitted)
+        self._prompt_logits = PromptLogits()
+        self._scheduler = Scheduler(self.kv_cache, backend.max_batch_tokens, on_admitted, self._prompt_logits)
 
     @property
     def has_work(self) -> bool:
@@ -94,9 +96,12 @@ class Engine:
         self._backend.close()
 
     def _run(self, batch: Batch) -> npt.NDArray[np.float32]:
-        """Logits of the batch, (sampled shares, vocab_size)."""
+        """Logits of the shares that are computed and sampled, (rows, vocab_size)."""
+        slices = [share.slice() for share in batch.scheduled if share.num_scheduled_tokens > 0]
+        if not slices:
+            return np.empty((0, 0), dtype=np.float32)
         started = time.perf_counter()
-        logits = self._backend.run([share.slice() for share in batch.scheduled])
+        logits = self._backend.run(slices)
         self._scheduler.observe(batch, time.perf_counter() - started)
         return logits
 
@@ -108,10 +113,16 @@ class Engine:
             if not share.is_sampled:
                 choices.append(None)
                 continue
+            sequence = share.sequence
+            row = next(rows) if share.num_scheduled_tokens > 0 else sequence.known_logits
+            assert row is not None, "a sequence that misses no token has its logits"
             try:
-                choices.append(share.sequence.sampler.sample(next(rows), share.sequence.token_ids))
+                choices.append(sequence.sampler.sample(row, sequence.token_ids))
             except GenerationError as error:
                 choices.append(error)
+                continue
+            if sequence.num_completion_tokens == 0 and row is not sequence.known_logits:
+                self._prompt_logits.put(sequence.token_ids, row)
         return choices
 
     def _commit(self, batch: Batch, choices: list[int | GenerationError | None]) -> list[StepOutput]:

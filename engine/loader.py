@@ -22,7 +22,7 @@ from engine.kernels.backend import Backend
 from engine.protocol import LoadModel, LoadPhase, ModelInfo
 
 if TYPE_CHECKING:
-    from engine.chat import ChannelSplitter, ChatTemplate
+    from engine.chat import ChatTemplate
     from engine.gguf import GGUFFile
     from engine.model import Hyperparameters
     from engine.model.plan import Plan
@@ -67,13 +67,7 @@ class LoadedModel:
         """Turns the tokens of one answer, or of what continues a text, into text."""
         from engine.tokenizer import StreamingDetokenizer
 
-        return StreamingDetokenizer(self.tokenizer, continues_text=continues_text)
-
-    def new_channel_stream(self, opens_reasoning: bool) -> ChannelSplitter:
-        """Sorts the text of one answer into channels."""
-        from engine.chat import ChannelSplitter
-
-        return ChannelSplitter(opens_reasoning)
+        return StreamingDetokenizer(self.tokenizer, self.template.shown_control_ids, continues_text)
 
     def close(self) -> None:
         """Free the backend and let go of the file; idempotent."""
@@ -111,7 +105,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         backend = _make_backend(plan, memory, config, num_threads, on_progress)
         resources.callback(backend.close)
         on_progress(LoadPhase.READY, 1.0, "Ready")
-        info = _model_info(file, hyperparameters, template, memory, num_threads, getattr(backend, "kv_bytes", 0))
+        info = _model_info(file, hyperparameters, template, memory, num_threads, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, template))
         return LoadedModel(info, tokenizer, template, backend, memory.num_blocks, notices, resources.pop_all())
 

@@ -46,6 +46,16 @@ class ChannelStream(Protocol):
     def flush(self) -> list[tuple[Channel, str]]: ...
 
 
+class _OneChannel:
+    """The channels of a raw prompt's continuation: all of it is the answer."""
+
+    def push(self, text: str) -> list[tuple[Channel, str]]:
+        return [(Channel.ANSWER, text)]
+
+    def flush(self) -> list[tuple[Channel, str]]:
+        return []
+
+
 @dataclass
 class _Clock:
     """Times of a request, ``time.perf_counter`` seconds."""
@@ -93,24 +103,28 @@ class Request:
 
         Raises TemplateError where no template can render the messages.
         """
-        notices: tuple[str, ...] = ()
-        opens_reasoning = False
-        if self._command.prompt is not None:
-            segments: tuple[tuple[str, bool], ...] = ((self._command.prompt, True),)
-            is_answer = False
-        else:
-            is_answer = self._command.messages[-1].role is not Role.ASSISTANT
-            rendered = model.template.render(self._command.messages, add_generation_prompt=is_answer)
-            segments, opens_reasoning, notices = rendered.segments, rendered.opens_reasoning, rendered.notices
-        sequence = Sequence(
-            self.request_id,
-            model.tokenizer.encode_prompt(segments),
-            self._sampler,
-            self._command.max_tokens or model.info.context_length,
-            model.tokenizer.end_token_ids,
-        )
-        text = model.new_text_stream(continues_text=not is_answer)
-        return Prepared(sequence, text, model.new_channel_stream(opens_reasoning), notices)
+        prompt, messages = self._command.prompt, self._command.messages
+        if prompt is not None:
+            token_ids = model.tokenizer.encode_prompt([(prompt, True)])
+            return self._prepared(model, token_ids, _OneChannel(), continues_text=True)
+        continues = messages[-1].role is Role.ASSISTANT
+        rendered = model.template.render(messages, continue_last=continues)
+        token_ids = model.tokenizer.encode_prompt(rendered.segments)
+        channels = model.template.new_splitter(rendered.opens_reasoning)
+        return self._prepared(model, token_ids, channels, continues, rendered.notices)
+
+    def _prepared(
+        self,
+        model: LoadedModel,
+        token_ids: list[int],
+        channels: ChannelStream,
+        continues_text: bool,
+        notices: tuple[str, ...] = (),
+    ) -> Prepared:
+        max_tokens = self._command.max_tokens or model.info.context_length
+        end_token_ids = model.tokenizer.end_token_ids
+        sequence = Sequence(self.request_id, token_ids, self._sampler, max_tokens, end_token_ids)
+        return Prepared(sequence, model.new_text_stream(continues_text), channels, notices)
 
     def begin(self, prepared: Prepared) -> list[Event]:
         """Take over what was prepared; returns its notices."""

@@ -85,13 +85,13 @@ class KVCache:
         """Tokens of ``token_ids`` that ``acquire`` would find in the cache now."""
         return self._tree.match(token_ids, len(token_ids) - 1).num_tokens
 
-    def acquire(self, token_ids: Sequence[int]) -> BlockTable:
-        """Make a table that holds the longest cached prefix of ``token_ids``.
+    def acquire(self, token_ids: Sequence[int], limit: int | None = None) -> BlockTable:
+        """Make a table that holds the longest cached prefix of ``token_ids[:limit]``.
 
-        At least one token is always left to compute, because its logits are wanted. A divergence in mid-block
-        copies the shared slots to a block of the sequence's own; without room for it they are computed again.
+        By default one token is left to compute, because its logits are wanted. A divergence in mid-block copies the
+        shared slots to a block of the sequence's own; without room for it they are computed again.
         """
-        match = self._tree.match(token_ids, len(token_ids) - 1)
+        match = self._tree.match(token_ids, len(token_ids) - 1 if limit is None else limit)
         table = BlockTable(self._tree.root)
         self._tables.add(table)
         if match.nodes:

@@ -35,6 +35,7 @@ class Backend(Protocol):
     """Executes the plan it was made for. Not thread-safe: one step at a time."""
 
     max_batch_tokens: int
+    kv_bytes: int  # of the KV cache when all its blocks are written
 
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         """Run one step.

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 
 from engine.cache.kv_cache import KVCache
+from engine.cache.prompt_logits import PromptLogits
+from engine.model.plan import BLOCK_SIZE
 from engine.protocol import FinishReason
 from engine.scheduler.batch import Batch, ScheduledSequence
 from engine.scheduler.chunk_size import ChunkSize
@@ -25,13 +27,21 @@ ADMISSION_MARGIN = 64  # tokens a new sequence should be able to generate before
 class Scheduler:
     """Waiting and running sequences over one KV cache.
 
-    ``on_admitted`` is called when a sequence first gets blocks, with ``num_reused_tokens`` set.
+    ``on_admitted`` is called when a sequence first gets blocks, with ``num_reused_tokens`` set. A sequence whose
+    tokens are all in the KV cache and whose logits are in ``prompt_logits`` is scheduled with no token at all.
     """
 
-    def __init__(self, kv_cache: KVCache, max_batch_tokens: int, on_admitted: Callable[[Sequence], None]) -> None:
+    def __init__(
+        self,
+        kv_cache: KVCache,
+        max_batch_tokens: int,
+        on_admitted: Callable[[Sequence], None],
+        prompt_logits: PromptLogits,
+    ) -> None:
         self._kv_cache = kv_cache
         self._max_batch_tokens = max_batch_tokens
         self._on_admitted = on_admitted
+        self._prompt_logits = prompt_logits
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._alone = ChunkSize(128, 8, max_batch_tokens)
@@ -58,17 +68,27 @@ class Scheduler:
         budget = self._max_batch_tokens
         scheduled: list[ScheduledSequence] = []
         for sequence in sorted(self._running, key=lambda sequence: sequence.num_missing_tokens > 1):
-            if budget == 0 or sequence.state is not SequenceState.RUNNING:
+            if sequence.state is not SequenceState.RUNNING:
                 continue
-            count = sequence.num_missing_tokens
-            if count > 1:
-                count = min(count, budget, prompt_budget)
-            if count == 0 or not self._reserve(sequence, count, scheduled):
+            missing = sequence.num_missing_tokens
+            count = missing if missing <= 1 else self._chunk(sequence, min(budget, prompt_budget))
+            if count > budget or (count == 0 and missing > 0) or not self._reserve(sequence, count, scheduled):
                 continue
-            prompt_budget -= count if sequence.num_missing_tokens > 1 else 0
+            prompt_budget -= count if missing > 1 else 0
             budget -= count
             scheduled.append(ScheduledSequence(sequence, count))
         return Batch(tuple(scheduled))
+
+    def _chunk(self, sequence: Sequence, budget: int) -> int:
+        """How many of its missing tokens a sequence reads within ``budget``.
+
+        A chunk that is not the last ends with a block where it can: then a prompt is always cut at the same places,
+        and a backend whose rounding depends on the place gives the same numbers each time.
+        """
+        start = sequence.num_computed_tokens
+        end = start + min(sequence.num_missing_tokens, budget)
+        aligned = end - end % BLOCK_SIZE
+        return (aligned if end < sequence.num_tokens and aligned > start else end) - start
 
     def observe(self, batch: Batch, seconds: float) -> None:
         """Learn from the time that ``batch`` took; call it before the batch's tokens are committed."""
@@ -109,8 +129,11 @@ class Scheduler:
             if self._running and not self._kv_cache.can_hold(sequence.num_tokens + ADMISSION_MARGIN):
                 return
             self._waiting.popleft()
-            sequence.table = self._kv_cache.acquire(sequence.token_ids)
+            logits = self._prompt_logits.get(sequence.token_ids)
+            limit = sequence.num_tokens if logits is not None else sequence.num_tokens - 1
+            sequence.table = self._kv_cache.acquire(sequence.token_ids, limit)
             sequence.num_computed_tokens = sequence.table.num_reused_tokens
+            sequence.known_logits = logits if sequence.num_missing_tokens == 0 else None
             sequence.state = SequenceState.RUNNING
             self._running.append(sequence)
             if sequence.num_reused_tokens is None:

@@ -38,6 +38,7 @@ class Sequence:
         state: waiting, running or finished.
         finish_reason: set once it is finished without an error.
         table: its blocks while it runs.
+        known_logits: (vocab_size,) float32 to choose the next token from when no token is missing.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Sequence:
         self.state = SequenceState.WAITING
         self.finish_reason: FinishReason | None = None
         self.table: BlockTable | None = None
+        self.known_logits: npt.NDArray[np.float32] | None = None
 
     @property
     def num_tokens(self) -> int:

@@ -52,10 +52,7 @@ class FakeBackend:
         self.is_closed = threading.Event()
         self.poison: int | None = None  # a token after which all logits are NaN
         self._stored = np.full((num_blocks, BLOCK_SIZE), -1, dtype=np.int32)
-
-    @property
-    def kv_bytes(self) -> int:
-        return self._stored.nbytes
+        self.kv_bytes = self._stored.nbytes
 
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         assert not self.is_closed.is_set(), "closed"

@@ -43,9 +43,12 @@ class FakeTemplate:
     is_builtin = False
     notice = None
 
-    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> _Rendered:
+    def render(self, messages: Sequence[Message], continue_last: bool = False) -> _Rendered:
         turns = tuple((message.content, False) for message in messages)
         return _Rendered(turns)
+
+    def new_splitter(self, opens_reasoning: bool) -> _Channels:
+        return _Channels()
 
 
 class _Text:
@@ -67,9 +70,6 @@ class _Channels:
 class FakeModel(LoadedModel):
     def new_text_stream(self, continues_text: bool) -> Any:
         return _Text()
-
-    def new_channel_stream(self, opens_reasoning: bool) -> Any:
-        return _Channels()
 
 
 def answer(prompt: str, num_tokens: int) -> str:

@@ -102,6 +102,34 @@ def test_an_edit_a_branch_and_a_new_chat_equal_a_cold_run() -> None:
         assert _completion(warm) == continuation(prompt, 30)
 
 
+def test_an_answer_is_generated_anew_without_reading_anything() -> None:
+    engine, backend = _engine()
+    prompt = [n % 60 for n in range(41)]
+    _run(engine, _sequence(prompt, max_tokens=6))
+    computed = backend.num_computed_tokens
+    again = _sequence(prompt, max_tokens=6)
+    _run(engine, again)
+    assert again.num_reused_tokens == 41
+    assert backend.num_computed_tokens - computed == 5, "the new tokens but the last"
+    assert _completion(again) == continuation(prompt, 6)
+    branches = [_sequence(prompt, max_tokens=6, name=f"b{n}") for n in range(3)]
+    _run(engine, *branches)
+    assert all(_completion(branch) == continuation(prompt, 6) for branch in branches)
+
+
+def test_chunks_end_with_blocks() -> None:
+    ends: list[int] = []
+
+    def look(slices: list[SequenceSlice]) -> None:
+        ends.extend(part.start + part.token_ids.size for part in slices)
+
+    engine, backend = _engine(max_batch_tokens=50)
+    _run(engine, _sequence(list(range(5)), max_tokens=1))
+    backend.before_run = look  # type: ignore[assignment]
+    _run(engine, _sequence([*range(5), *range(20, 60), *range(60), *range(50)], max_tokens=1))
+    assert ends == [48, 96, 144, 155]
+
+
 def test_the_context_ends_a_sequence_and_bounds_a_prompt() -> None:
     engine, _ = _engine(context_length=20, num_blocks=num_blocks_for(20))
     with pytest.raises(ContextOverflowError, match=r"needs 21 tokens but the context holds 20"):
