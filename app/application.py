@@ -47,8 +47,7 @@ def _run_window(application: QApplication, instance: SingleInstance, paths: AppP
     reporter.reported.connect(controller.notice, Qt.ConnectionType.QueuedConnection)
     install_exception_hooks(reporter.reported.emit)
     signals = _QuitSignals(application.quit)
-    apply_theme(application, context.settings)
-    window = MainWindow(controller, context.settings)
+    window = MainWindow(controller, context.settings, apply_theme(application, context.settings))
 
     def show_window() -> None:
         window.show()

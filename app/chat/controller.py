@@ -92,7 +92,6 @@ class ChatController(QObject):
         self._answering.ended.connect(self._on_ended)
         for source in (store.trouble, self._client.notice, self._session.notice, self._answering.notice):
             source.connect(self.notice)
-        self._settings.notice.connect(self.notice)
 
     # ------------------------------------------------------------------------------------ what there is
 

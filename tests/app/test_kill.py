@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from app.storage.records import MessageStatus
+from tests.app.conftest import BenchMaker
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="a process cannot be killed this way here")
+@pytest.mark.parametrize("after_s", [0.35, 1.9])
+def test_a_killed_process_loses_at_most_a_second(make_bench: BenchMaker, after_s: float) -> None:
+    home = make_bench.paths.models.parent
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.app.streaming_process", str(home)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    assert first.split()[1] == "0"
+    time.sleep(after_s)
+    os.kill(process.pid, signal.SIGKILL)
+    killed_at = time.time()
+    output, _ = process.communicate()
+    said = [line.split(maxsplit=1) for line in (first + output).splitlines()]
+    due = "".join(text.rstrip() + " " for said_at, text in said if float(said_at) < killed_at - 1)
+
+    bench = make_bench()
+    question, answer = (view.record for view in bench.controller.current_messages)
+    assert (question.content, question.status) == ("Count", MessageStatus.COMPLETE)
+    assert answer.status is MessageStatus.INTERRUPTED
+    assert answer.content.startswith(due)
+    assert answer.content.startswith("0 ")
+    numbers = [int(number) for number in answer.content.split()]
+    assert numbers == list(range(len(numbers)))
+    bench.ask("go on", "fine")
+    assert bench.engine.requests == []
+    assert [record.status for record in bench.context.store.read_messages(bench.controller.current_id)][1] is (
+        MessageStatus.INTERRUPTED
+    )
+    assert bench.controller.model_info is not None, "an unclean end does not keep the model from being loaded"
