@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
@@ -113,6 +114,13 @@ class Answer(MessageWidget):
     def content(self) -> str:
         """The answer as far as it came."""
         return self._pushed
+
+    @property
+    def current_view(self) -> MessageView:
+        if self.view.record.status is not MessageStatus.STREAMING:
+            return self.view
+        record = replace(self.view.record, content=self._pushed, reasoning=self._reasoning)
+        return replace(self.view, record=record)
 
     def append(self, channel: str, text: str) -> None:
         """A streamed piece: the first is drawn at once, the next with the next frame."""

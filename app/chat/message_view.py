@@ -65,8 +65,11 @@ class MessageFoot(QWidget):
         row.setSpacing(px(7))
         if is_own:
             row.addStretch(1)
+        versions = QHBoxLayout()
+        versions.setSpacing(px(1))
         for widget in (self._previous, self._versions, self._next):
-            row.addWidget(widget)
+            versions.addWidget(widget)
+        row.addLayout(versions)
         for button in self._actions:
             row.addWidget(button)
         if not is_own:
@@ -202,6 +205,11 @@ class MessageWidget(QWidget):
     def message_id(self) -> str:
         """The id of the message that is shown."""
         return self.view.record.id
+
+    @property
+    def current_view(self) -> MessageView:
+        """The message with all of its text that has come."""
+        return self.view
 
     def begin_edit(self) -> None:
         """Put an editor in the text's place; Enter takes the new version, Escape gives up."""

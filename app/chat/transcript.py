@@ -58,7 +58,7 @@ class Transcript(QScrollArea):
         self._widgets: list[MessageWidget] = []  # of the last len(_widgets) messages
         self._is_adjusting = False
         self._distance_from_end: int | None = None
-        self._inner = inner = QWidget()
+        inner = QWidget()
         self._list = QVBoxLayout()
         self._outer = QVBoxLayout(inner)
         self._outer.setSpacing(0)
@@ -239,7 +239,7 @@ class Transcript(QScrollArea):
         """Lay out now what is due, so that the range of the scroll bar is true."""
         self._list.activate()
         self._outer.activate()
-        QApplication.sendEvent(self._inner, QEvent(QEvent.Type.LayoutRequest))
+        QApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
     def _set_following(self, is_following: bool) -> None:
         if is_following != self.is_following:
@@ -268,7 +268,7 @@ class Transcript(QScrollArea):
         messages, was_following = self._messages, self.is_following
         bar = self.verticalScrollBar()
         share = bar.value() / max(1, bar.maximum())
-        streamed = {widget.message_id: widget.view for widget in self._widgets}
+        streamed = {widget.message_id: widget.current_view for widget in self._widgets}
         self._clear()
         self._apply_metrics()
         self._messages = [streamed.get(view.record.id, view) for view in messages]

@@ -39,7 +39,8 @@ class Theme(QObject):
         self._system_px = _system_font_px()
         self.palette: Palette = LIGHT
         self.zoom = 1.0
-        app.setStyle("Fusion")
+        if app.style().name() != "fusion":
+            app.setStyle("Fusion")  # the one style that looks the same on every system
         app.setWindowIcon(QIcon(str(ICONS / "fireside.svg")))
         app.styleHints().colorSchemeChanged.connect(self._on_system_scheme)
         settings.changed.connect(self._on_setting)

@@ -109,7 +109,7 @@ class MainWindow(QMainWindow):
     def _actions(self) -> WindowActions:
         controller, page = self._controller, self.chat_page
         return WindowActions(
-            new_chat=self._new_chat,
+            new_chat=self.sidebar.new_chat,
             open_model=self._open_model,
             settings=self._show_settings,
             search=self._search,
@@ -130,10 +130,6 @@ class MainWindow(QMainWindow):
         )
 
     # ------------------------------------------------------------------------------------------ actions
-
-    def _new_chat(self) -> None:
-        self._controller.new_conversation()
-        self._show_chat()
 
     def _show_settings(self) -> None:
         self.pages.setCurrentIndex(1)

@@ -109,7 +109,7 @@ class Sidebar(QWidget):
 
     def _wire(self) -> None:
         controller = self._controller
-        self._new.clicked.connect(self._on_new)
+        self._new.clicked.connect(self.new_chat)
         self._search.textChanged.connect(lambda: self._search_timer.start())
         self._search.returnPressed.connect(self._open_first)
         self._search.left_down.connect(lambda: self.list.setFocus(Qt.FocusReason.OtherFocusReason))
@@ -135,7 +135,8 @@ class Sidebar(QWidget):
             self._empty.setText("Your chats will be listed here.")
         self._empty.setVisible(not records)
 
-    def _on_new(self) -> None:
+    def new_chat(self) -> None:
+        """Open a new chat, in the whole list again."""
         self._search.clear()
         self._controller.new_conversation()
         self.chat_requested.emit()

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QEvent
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController
 from app.context import AppContext
 from app.paths import AppPaths
+from app.settings import Settings
+from app.theme import Theme
+from app.window.main_window import MainWindow
+from tests.app.fake_controller import FakeController
 from tests.app.fake_engine import FakeEngine
 
 
@@ -88,3 +94,38 @@ def make_bench(qtbot: QtBot, paths: AppPaths) -> Iterator[BenchMaker]:
 @pytest.fixture
 def bench(make_bench: BenchMaker) -> Bench:
     return make_bench()
+
+
+@pytest.fixture
+def settings(qapp: QApplication) -> Settings:
+    """Settings that live in memory, light whatever the system says."""
+    values = Settings()
+    values.set("theme", "light")
+    return values
+
+
+@pytest.fixture
+def theme(qapp: QApplication, settings: Settings) -> Iterator[Theme]:
+    qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # widgets of earlier tests: else each is dressed again
+    dressed = Theme(qapp, settings)
+    yield dressed
+    settings.set("theme", "system")
+    dressed.setParent(None)
+    dressed.deleteLater()  # the style sheet stays: taking it away leaves Qt with pointers to widgets that are gone
+
+
+@pytest.fixture
+def fake(qapp: QApplication) -> FakeController:
+    return FakeController()
+
+
+@pytest.fixture
+def window(qtbot: QtBot, fake: FakeController, settings: Settings, theme: Theme) -> MainWindow:
+    """The whole window over the fake controller, filled with the chats of the sketches."""
+    fake.fill()
+    made = MainWindow(fake, settings, theme)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.resize(1280, 820)
+    made.show()
+    qtbot.waitExposed(made)
+    return made

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton
+from pytestqt.qtbot import QtBot
+
+from app.chat.answer import Answer
+from app.chat.answer_body import AnswerBody
+from app.chat.block_views import CodeCard, ProseView, TableView
+from app.chat.conversation import MessageView
+from app.storage.records import MessageRecord, MessageStatus
+from app.theme import Theme
+from engine.protocol import Role
+from tests.app.fake_controller import STATS
+
+
+def _view(content: str = "", status: MessageStatus = MessageStatus.COMPLETE, **fields: object) -> MessageView:
+    record = MessageRecord("m", "c", "q", Role.ASSISTANT, content, status=status, **fields)  # type: ignore[arg-type]
+    return MessageView(record, 0, 1)
+
+
+def _text(answer: Answer) -> str:
+    return "\n".join(view.toPlainText() for view in answer.body.views if isinstance(view, ProseView))
+
+
+def _labels(answer: Answer) -> str:
+    return " ".join(label.text() for label in answer.findChildren(QLabel) if not label.isHidden())
+
+
+@pytest.fixture
+def body(theme: Theme, qtbot: QtBot) -> AnswerBody:
+    made = AnswerBody(theme)
+    qtbot.addWidget(made)
+    made.resize(700, 400)
+    made.show()
+    return made
+
+
+def test_finished_blocks_are_never_touched_again(body: AnswerBody) -> None:
+    body.push("one\n\n```py\nx\n```\n\ntwo\n")
+    first, code = body.views[0], body.views[1]
+    assert isinstance(first, ProseView)
+    before = first.document().revision()
+    for _ in range(5):
+        body.push(" more")
+    assert body.views[:2] == (first, code)
+    assert first.document().revision() == before
+
+
+def test_blocks_become_their_views_while_they_come(body: AnswerBody) -> None:
+    text = "A\n\nB\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n```py\nx = 1\n```\n\nC"
+    for character in text:
+        body.push(character)
+    body.finish()
+    assert [type(view) for view in body.views] == [ProseView, TableView, CodeCard, ProseView]
+    assert body.views[0].toPlainText() == "A\nB"  # type: ignore[union-attr]
+    assert body.views[3].toPlainText() == "C"  # type: ignore[union-attr]
+
+
+def test_streamed_and_loaded_answers_look_the_same(theme: Theme, qtbot: QtBot, body: AnswerBody) -> None:
+    text = "# T\n\n- a\n- b\n\n```\ncode\n```\n\n> q\n\n| a |\n|--|\n| 1 |\n"
+    for character in text:
+        body.push(character)
+    body.finish()
+    whole = AnswerBody(theme)
+    qtbot.addWidget(whole)
+    whole.push(text)
+    whole.finish()
+    assert [type(view) for view in whole.views] == [type(view) for view in body.views]
+    for left, right in zip(body.views, whole.views):
+        if isinstance(left, ProseView) and isinstance(right, ProseView):
+            assert left.toHtml() == right.toHtml()
+
+
+def test_code_gives_exactly_what_was_written(body: AnswerBody, qtbot: QtBot) -> None:
+    body.push("```html\n<form action=x>\n\tdone \u202e\n```\n")
+    (card,) = body.views
+    assert isinstance(card, CodeCard)
+    copy = next(button for button in card.findChildren(QPushButton) if button.text() == "Copy")
+    copy.click()
+    assert QGuiApplication.clipboard().text() == "<form action=x>\n\tdone \u202e"
+    assert copy.text() == "Copied"
+
+
+def test_code_is_saved_as_utf8_or_says_why_not(
+    body: AnswerBody, tmp_path: object, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    body.push("```python\nname = 'Zoë'\n```\n")
+    (card,) = body.views
+    save = next(button for button in card.findChildren(QPushButton) if button.text() == "Save")
+    target = tmp_path / "a.py"  # type: ignore[operator]
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+    save.click()
+    assert target.read_text(encoding="utf-8") == "name = 'Zoë'\n"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "no" / "a.py"), ""))  # type: ignore[operator]
+    with qtbot.waitSignal(body.notice, timeout=500) as caught:
+        save.click()
+    assert "could not be saved" in caught.args[0]
+
+
+def test_colours_come_when_the_fence_is_closed(body: AnswerBody, theme: Theme) -> None:
+    def colours() -> set[str]:
+        card = body.views[0]
+        assert isinstance(card, CodeCard)
+        document = card._text.document()
+        return {fmt.foreground().color().name() for fmt in document.allFormats() if fmt.isCharFormat()}
+
+    body.push("```python\nimport os\n")
+    assert theme.colour("accent").name() not in colours()
+    body.push("```\n")
+    assert theme.colour("accent").name() in colours()
+
+
+def test_an_answer_streams_and_ends_without_growing(theme: Theme, qtbot: QtBot) -> None:
+    answer = Answer(theme, _view(status=MessageStatus.STREAMING))
+    qtbot.addWidget(answer)
+    answer.resize(700, 300)
+    answer.set_last(True)
+    answer.show()
+    answer.append("answer", "Hello ")
+    assert _text(answer) == "Hello"
+    answer.append("answer", "world")
+    qtbot.waitUntil(lambda: _text(answer) == "Hello world", timeout=500)
+    height = answer.heightForWidth(700)
+    answer.show_view(_view("Hello world", stats=STATS))
+    assert answer.heightForWidth(700) == height
+    assert answer.foot.status == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read"
+
+
+def test_pieces_are_drawn_at_most_once_a_frame(theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answer(theme, _view(status=MessageStatus.STREAMING))
+    qtbot.addWidget(answer)
+    drawn: list[str] = []
+    push = answer.body.push
+    monkeypatch.setattr(answer.body, "push", lambda text: (drawn.append(text), push(text)))
+    for _ in range(200):
+        answer.append("answer", "word ")
+    assert len(drawn) == 1
+    qtbot.waitUntil(lambda: len(drawn) == 2, timeout=500)
+    assert "".join(drawn) == "word " * 200
+
+
+def test_the_end_of_a_stream_draws_what_waited(theme: Theme, qtbot: QtBot) -> None:
+    answer = Answer(theme, _view(status=MessageStatus.STREAMING))
+    qtbot.addWidget(answer)
+    answer.append("answer", "one ")
+    answer.append("answer", "two")
+    answer.show_view(_view("one two three", MessageStatus.STOPPED))
+    assert _text(answer) == "one two three"
+    assert "Stopped." in _labels(answer)
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (_view("x", MessageStatus.INTERRUPTED), "Interrupted"),
+        (_view("", MessageStatus.FAILED, error="The machine has not enough memory."), "not enough memory"),
+        (_view("x", stats={**STATS, "finish_reason": "length"}), "longest answer"),
+        (_view("x", stats={**STATS, "finish_reason": "context"}), "context is full"),
+    ],
+)
+def test_other_endings_are_said(theme: Theme, qtbot: QtBot, view: MessageView, words: str) -> None:
+    answer = Answer(theme, view)
+    qtbot.addWidget(answer)
+    assert words in _labels(answer)
+
+
+def test_an_ordinary_end_says_nothing(theme: Theme, qtbot: QtBot) -> None:
+    answer = Answer(theme, _view("x", stats=STATS))
+    qtbot.addWidget(answer)
+    assert answer._ending.isHidden()
+
+
+def test_reasoning_is_folded_with_its_time(theme: Theme, qtbot: QtBot) -> None:
+    view = _view("answer", reasoning="because", stats={**STATS, "reasoning_ms": 2000})
+    answer = Answer(theme, view)
+    qtbot.addWidget(answer)
+    answer.show()
+    fold = answer._fold
+    assert fold is not None
+    assert fold._toggle.text() == "Thought for 2 s"
+    assert not fold._text.isVisible()
+    fold._toggle.click()
+    assert fold._text.isVisible()
+    assert fold._text.toPlainText() == "because"
+
+
+def test_reasoning_streams_apart_from_the_answer(theme: Theme, qtbot: QtBot) -> None:
+    answer = Answer(theme, _view(status=MessageStatus.STREAMING))
+    qtbot.addWidget(answer)
+    answer.append("reasoning", "hm ")
+    assert answer._fold is not None
+    assert answer._fold._toggle.text().startswith("Thinking")
+    answer.append("answer", "yes")
+    assert answer._fold._toggle.text().startswith("Thought for")
+    assert _text(answer) == "yes"
+
+
+def test_copy_gives_the_exact_text(theme: Theme, qtbot: QtBot) -> None:
+    answer = Answer(theme, _view("<smirk> **waffles** \u0000"))
+    qtbot.addWidget(answer)
+    answer.foot._copy.click()
+    assert QGuiApplication.clipboard().text() == "<smirk> **waffles** \u0000"

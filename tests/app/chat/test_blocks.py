@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.chat.blocks import Block, BlockKind, BlockStream, displayable, parse_blocks
+
+WHOLE = """# A heading
+Text with **bold** and <smirk>.
+
+1. one
+2. two
+   - nested
+
+   more
+
+> quoted
+> twice
+
+| a | b |
+|---|--:|
+| 1 | 2 |
+
+```python
+x = "```"
+```
+
+~~~
+tilde
+~~~
+
+    indented
+
+end"""
+
+
+def _shape(block: Block) -> tuple[object, ...]:
+    return (block.kind, block.text, block.language, [(t.type, t.content, t.info) for t in block.tokens])
+
+
+def _streamed(text: str, sizes: list[int]) -> list[Block]:
+    stream = BlockStream()
+    finished: list[Block] = []
+    position, turn = 0, 0
+    while position < len(text):
+        size = sizes[turn % len(sizes)]
+        finished.extend(stream.push(text[position : position + size]).finished)
+        position, turn = position + size, turn + 1
+    return finished + list(stream.finish().finished)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6))
+@settings(max_examples=40, deadline=None)
+def test_pieces_of_any_size_give_the_same_blocks(sizes: list[int]) -> None:
+    assert [_shape(block) for block in _streamed(WHOLE, sizes)] == [_shape(block) for block in parse_blocks(WHOLE)]
+
+
+@given(st.text(alphabet="ab \n\t`~*_#>-+12.|:[]()<&\\\r\u2028\u0000", max_size=120))
+@settings(max_examples=150, deadline=None)
+def test_no_text_breaks_the_stream(text: str) -> None:
+    stream = BlockStream()
+    for character in text:
+        stream.push(character)
+    stream.finish()
+
+
+def test_kinds_and_languages() -> None:
+    blocks = parse_blocks(WHOLE)
+    kinds = [block.kind.value for block in blocks]
+    assert kinds == ["prose", "prose", "prose", "prose", "table", "code", "code", "code", "prose"]
+    code = [block for block in blocks if block.kind is BlockKind.CODE]
+    assert [(block.language, block.text) for block in code] == [
+        ("python", 'x = "```"'),
+        ("", "tilde"),
+        ("", "indented"),
+    ]
+
+
+def test_a_fence_is_open_until_its_end_and_shows_no_half_of_it() -> None:
+    stream = BlockStream()
+    (block,) = stream.push("```py\nx = 1\n``").open
+    assert (block.text, block.is_closed) == ("x = 1", False)
+    (block,) = stream.push("`").open
+    assert (block.text, block.is_closed) == ("x = 1", True)
+
+
+def test_a_fence_that_never_ends_is_closed_by_the_end() -> None:
+    (block,) = parse_blocks("```\nx")
+    assert block.is_closed
+    assert block.text == "x"
+
+
+def test_finished_blocks_come_once() -> None:
+    stream = BlockStream()
+    assert stream.push("one\n\ntwo").finished == ()
+    assert len(stream.push("\n").finished) == 1
+    assert len(stream.push("\nthree\n").finished) == 1
+    assert len(stream.finish().finished) == 1
+
+
+def test_half_a_line_does_not_end_a_list() -> None:
+    stream = BlockStream()
+    finished = [block for piece in ("1. a\n\n", "2", ". b\n", "\nend\n") for block in stream.push(piece).finished]
+    assert len(finished) == 1
+    assert [token.type for token in finished[0].tokens].count("list_item_open") == 2
+
+
+@pytest.mark.parametrize("text", ["<smirk> waffles", "<script>x</script>", "<b onmouseover=x>", "<img src=h>"])
+def test_html_is_text(text: str) -> None:
+    (block,) = parse_blocks(text)
+    assert "".join(token.content for token in block.tokens[1].children or ()) == text
+
+
+def test_what_breaks_a_line_is_shown_as_its_code_point() -> None:
+    assert displayable("a\x00b\x1b\u202ec\ufdd0") == "a⟨U+0000⟩b⟨U+001B⟩⟨U+202E⟩c⟨U+FDD0⟩"
+    assert displayable("tab\tand\nline\r\n") == "tab\tand\nline\n"
+    assert len(displayable("e" + "\u0301" * 10_000)) < 20
+    assert displayable("नमस्ते 🙂 مرحبا") == "नमस्ते 🙂 مرحبا"

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from app.chat.figures import reading_line, seconds, statistics_line, tokens
+from tests.app.fake_controller import STATS
+
+
+def test_the_line_under_an_answer() -> None:
+    assert statistics_line(STATS) == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read"
+    assert statistics_line({**STATS, "num_reused_tokens": 0, "tokens_per_second": 4.26}) == (
+        "4.3 tok/s · first word 0.06 s · 1,204 read"
+    )
+    assert statistics_line(None) == ""
+    assert statistics_line({"tokens_per_second": "damaged"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [(60, "0.06 s"), (2000, "2 s"), (2400, "2.4 s"), (42_000, "42 s"), (84_000, "1 min 24 s")],
+)
+def test_durations(milliseconds: float, words: str) -> None:
+    assert seconds(milliseconds) == words
+
+
+def test_what_is_being_read() -> None:
+    assert reading_line(0, 1204, 0) == "reading 1,204 tokens"
+    assert reading_line(612, 1204, 0) == "reading 612 of 1,204 tokens"
+    assert reading_line(612, 1204, 100) == "reading 512 of 1,104 tokens · 100 reused"
+    assert tokens(1) == "1 token"

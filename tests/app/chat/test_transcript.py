@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.chat.answer import Answer
+from app.chat.conversation import MessageView
+from app.chat.own_message import OwnMessage
+from app.chat.transcript import ALIVE_AT_FIRST, ALIVE_STEP, Transcript
+from app.storage.records import MessageRecord, MessageStatus
+from app.theme import Theme
+from engine.protocol import Role
+from tests.app.fake_controller import SORTING_ANSWER, STATS
+
+
+def _messages(count: int, first: int = 0) -> list[MessageView]:
+    made = []
+    for number in range(first, first + count):
+        role = Role.USER if number % 2 == 0 else Role.ASSISTANT
+        content = f"question {number}" if role is Role.USER else f"answer {number}\n\nwith two paragraphs"
+        made.append(MessageView(MessageRecord(f"m{number}", "c", None, role, content), 0, 1))
+    return made
+
+
+def _streaming(message_id: str = "s") -> MessageView:
+    record = MessageRecord(message_id, "c", None, Role.ASSISTANT, "", status=MessageStatus.STREAMING)
+    return MessageView(record, 0, 1)
+
+
+def _done(content: str, message_id: str = "s") -> MessageView:
+    return MessageView(MessageRecord(message_id, "c", None, Role.ASSISTANT, content, stats=STATS), 0, 1)
+
+
+@pytest.fixture
+def transcript(theme: Theme, qtbot: QtBot) -> Transcript:
+    made = Transcript(theme)
+    qtbot.addWidget(made)
+    made.resize(900, 500)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def _wheel(transcript: Transcript, delta: int) -> None:
+    place = QPointF(transcript.viewport().rect().center())
+    event = QWheelEvent(
+        place,
+        transcript.viewport().mapToGlobal(place),
+        QPoint(),
+        QPoint(0, delta),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(transcript.viewport(), event)
+
+
+def _at_end(transcript: Transcript) -> bool:
+    bar = transcript.verticalScrollBar()
+    return bar.maximum() > 0 and bar.value() == bar.maximum()
+
+
+def test_a_chat_opens_at_its_end(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation(_messages(20))
+    qtbot.waitUntil(lambda: _at_end(transcript), timeout=1000)
+    assert isinstance(transcript.widgets[0], OwnMessage)
+    assert isinstance(transcript.widgets[1], Answer)
+
+
+def test_it_follows_a_stream_while_at_the_end(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation(_messages(10))
+    transcript.sync([*_messages(10), _streaming()])
+    before = transcript.verticalScrollBar().maximum()
+    for number in range(30):
+        transcript.append_delta("s", "answer", f"line {number}\n\n")
+    qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > before + 100, timeout=1000)
+    qtbot.waitUntil(lambda: _at_end(transcript), timeout=500)
+
+
+@pytest.mark.parametrize("how", ["wheel", "key", "bar"])
+def test_any_upward_input_stops_following(transcript: Transcript, qtbot: QtBot, how: str) -> None:
+    transcript.show_conversation([*_messages(20), _streaming()])
+    bar = transcript.verticalScrollBar()
+    if how == "wheel":
+        _wheel(transcript, 120)
+    elif how == "key":
+        qtbot.keyClick(transcript, Qt.Key.Key_PageUp)
+    else:
+        bar.triggerAction(bar.SliderAction.SliderPageStepSub)
+    assert not transcript.is_following
+    place = bar.value()
+    assert place < bar.maximum()
+    for number in range(20):
+        transcript.append_delta("s", "answer", f"line {number}\n\n")
+    qtbot.wait(60)
+    assert bar.value() == place
+
+
+def test_a_tiny_upward_turn_of_the_wheel_is_enough(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation([*_messages(20), _streaming()])
+    _wheel(transcript, 15)
+    place = transcript.verticalScrollBar().value()
+    transcript.append_delta("s", "answer", "a\n\nb\n\nc\n\nd\n\n")
+    qtbot.wait(60)
+    assert place <= transcript.verticalScrollBar().value() <= place + 4
+
+
+def test_coming_back_to_the_end_follows_again(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation([*_messages(20), _streaming()])
+    _wheel(transcript, 120)
+    with qtbot.waitSignal(transcript.following_changed, timeout=500):
+        _wheel(transcript, -1200)
+    assert transcript.is_following
+
+
+def test_nothing_moves_when_an_answer_ends(transcript: Transcript, qtbot: QtBot) -> None:
+    messages = [*_messages(8), _streaming()]
+    transcript.show_conversation(messages)
+    transcript.append_delta("s", "answer", SORTING_ANSWER)
+    qtbot.wait(60)
+    bar = transcript.verticalScrollBar()
+    widget = transcript.widgets[-1]
+    before = (bar.maximum(), bar.value(), widget.mapTo(transcript, QPoint(0, 0)).y(), widget.height())
+    transcript.sync([*messages[:-1], _done(SORTING_ANSWER)])
+    qtbot.wait(60)
+    assert transcript.widgets[-1] is widget
+    assert (bar.maximum(), bar.value(), widget.mapTo(transcript, QPoint(0, 0)).y(), widget.height()) == before
+
+
+def test_a_reader_further_up_is_not_moved_by_the_end(transcript: Transcript, qtbot: QtBot) -> None:
+    messages = [*_messages(20), _streaming()]
+    transcript.show_conversation(messages)
+    _wheel(transcript, 600)
+    place = transcript.verticalScrollBar().value()
+    transcript.append_delta("s", "answer", SORTING_ANSWER)
+    transcript.sync([*messages[:-1], _done(SORTING_ANSWER)])
+    qtbot.wait(60)
+    assert transcript.verticalScrollBar().value() == place
+
+
+def test_a_long_chat_opens_quickly_and_grows_upwards(transcript: Transcript, qtbot: QtBot) -> None:
+    began = time.perf_counter()
+    transcript.show_conversation(_messages(500))
+    assert time.perf_counter() - began < 5  # 150 ms on an idle machine; the margin is for a busy one
+    assert len(transcript.widgets) == ALIVE_AT_FIRST
+    anchor = transcript.widgets[0]
+    bar = transcript.verticalScrollBar()
+    transcript._set_following(False)
+    bar.setValue(0)
+    qtbot.wait(20)
+    assert len(transcript.widgets) >= ALIVE_AT_FIRST + ALIVE_STEP
+    assert anchor in transcript.widgets
+    assert abs(anchor.mapTo(transcript, QPoint(0, 0)).y() - transcript._theme.px(28)) <= 2
+
+
+def test_messages_that_stay_keep_their_widgets(transcript: Transcript) -> None:
+    messages = _messages(6)
+    transcript.show_conversation(messages)
+    kept = transcript.widgets[:5]
+    other = _done("another version", "other")
+    transcript.sync([*messages[:5], other])
+    assert transcript.widgets[:5] == kept
+    assert transcript.widgets[5].message_id == "other"
+    transcript.sync(messages[:2])
+    assert transcript.widgets == kept[:2]
+
+
+def test_foreign_pieces_are_dropped(transcript: Transcript) -> None:
+    transcript.show_conversation(_messages(2))
+    transcript.append_delta("another", "answer", "text")
+    assert "text" not in str(transcript.widgets[1].view)
+
+
+def test_only_the_last_answer_shows_its_actions_at_rest(transcript: Transcript) -> None:
+    transcript.show_conversation(_messages(4))
+    first, last = transcript.widgets[1], transcript.widgets[3]
+    assert not first.foot._copy.isVisible()
+    assert last.foot._copy.isVisible()
+    first.set_focus_inside(True)
+    assert first.foot._copy.isVisible()
+
+
+def test_a_message_is_edited_in_place(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation(_messages(2))
+    assert transcript.edit_last()
+    own = transcript.widgets[0]
+    editor = own._editor
+    assert editor is not None
+    assert editor.edit.toPlainText() == "question 0"
+    editor.edit.setPlainText("better question")
+    with qtbot.waitSignal(transcript.edit_requested, timeout=500) as caught:
+        qtbot.keyClick(editor.edit, Qt.Key.Key_Return)
+    assert caught.args == ["m0", "better question"]
+    assert own._editor is None
+
+
+def test_escape_gives_up_an_edit(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation(_messages(2))
+    transcript.edit_last()
+    own = transcript.widgets[0]
+    assert own._editor is not None
+    with qtbot.assertNotEmitted(transcript.edit_requested):
+        qtbot.keyClick(own._editor.edit, Qt.Key.Key_Escape)
+    assert own._editor is None
+
+
+def test_a_long_message_is_folded_and_unfolds(transcript: Transcript) -> None:
+    text = "\n".join(f"line {number}" for number in range(20_000))
+    transcript.show_conversation([MessageView(MessageRecord("m", "c", None, Role.USER, text), 0, 1)])
+    own = transcript.widgets[0]
+    assert isinstance(own, OwnMessage)
+    assert own._unfold.text() == "Show all 20,000 lines"
+    assert own.height() < 900
+
+
+def test_own_text_is_not_interpreted(transcript: Transcript) -> None:
+    text = "<b>x</b> **y** ![i](https://h)\n  two"
+    transcript.show_conversation([MessageView(MessageRecord("m", "c", None, Role.USER, text), 0, 1)])
+    own = transcript.widgets[0]
+    assert isinstance(own, OwnMessage)
+    assert own._text.toPlainText() == text
+
+
+def test_the_theme_can_change_in_the_middle_of_a_stream(transcript: Transcript, theme: Theme, qtbot: QtBot) -> None:
+    transcript.show_conversation([*_messages(4), _streaming()])
+    transcript.append_delta("s", "answer", "before ")
+    theme.zoom_in()
+    transcript.append_delta("s", "answer", "after")
+    qtbot.wait(40)
+    answer = transcript.widgets[-1]
+    assert isinstance(answer, Answer)
+    assert answer.content == "before after"

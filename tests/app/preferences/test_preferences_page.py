@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QSpinBox
+from pytestqt.qtbot import QtBot
+
+from app.preferences.preferences_page import PreferencesPage, SettingRow
+from app.preferences.setting_field import ZERO_WORDS
+from app.settings import SETTINGS, Settings
+from app.theme import Theme
+
+
+@pytest.fixture
+def page(settings: Settings, theme: Theme, qtbot: QtBot) -> PreferencesPage:
+    made = PreferencesPage(settings, theme)
+    qtbot.addWidget(made)
+    made.resize(900, 700)
+    made.show()
+    return made
+
+
+def _row(page: PreferencesPage, key: str) -> SettingRow:
+    return next(row for row in page.rows() if row._setting.key == key)
+
+
+def test_every_titled_setting_has_a_row(page: PreferencesPage) -> None:
+    assert [row._setting.key for row in page.rows()] == [setting.key for setting in SETTINGS if setting.title]
+
+
+def test_numbers_act(page: PreferencesPage, settings: Settings) -> None:
+    temperature = _row(page, "temperature").field.editor
+    assert isinstance(temperature, QDoubleSpinBox)
+    temperature.setValue(1.25)
+    assert settings.value("temperature") == 1.25
+    top_k = _row(page, "top_k").field.editor
+    assert isinstance(top_k, QSpinBox)
+    top_k.setValue(7)
+    assert settings.value("top_k") == 7
+    top_k.setValue(-5)
+    assert settings.value("top_k") == 0
+    assert top_k.text() == "off"
+
+
+def test_zoom_is_in_per_cent(page: PreferencesPage, settings: Settings, theme: Theme) -> None:
+    editor = _row(page, "zoom").field.editor
+    assert isinstance(editor, QDoubleSpinBox)
+    assert editor.text() == "100 %"
+    editor.setValue(150)
+    assert theme.zoom == 1.5
+    settings.set("zoom", 1.1)
+    assert editor.text() == "110 %"
+
+
+def test_the_theme_is_chosen_in_sight(page: PreferencesPage, settings: Settings, theme: Theme) -> None:
+    control = _row(page, "theme").field.editor
+    buttons = control._buttons  # type: ignore[attr-defined]
+    assert buttons["light"].isChecked()
+    buttons["dark"].click()
+    assert settings.value("theme") == "dark"
+    assert theme.palette.is_dark
+
+
+def test_the_system_prompt_is_kept_when_typing_rests(
+    page: PreferencesPage, settings: Settings, qtbot: QtBot
+) -> None:
+    edit = _row(page, "system_prompt").field.editor
+    assert isinstance(edit, QPlainTextEdit)
+    qtbot.keyClicks(edit, "Be brief.")
+    qtbot.waitUntil(lambda: settings.value("system_prompt") == "Be brief.", timeout=2000)
+
+
+def test_a_default_is_one_click_away(page: PreferencesPage, settings: Settings) -> None:
+    row = _row(page, "top_p")
+    assert not row._reset.isVisible()
+    settings.set("top_p", 0.5)
+    assert row._reset.isVisible()
+    row._reset.click()
+    assert settings.value("top_p") == 0.95
+    assert not row._reset.isVisible()
+
+
+def test_the_search_filters(page: PreferencesPage) -> None:
+    page.search.setText("threads")
+    assert [row._setting.key for row in page.rows() if row.isVisible()] == ["num_threads"]
+    page.search.setText("no such words")
+    assert page._nothing.isVisible()
+    page.search.clear()
+    assert all(row.isVisible() for row in page.rows())
+
+
+def test_words_for_zero_belong_to_settings_that_exist() -> None:
+    assert set(ZERO_WORDS) <= {setting.key for setting in SETTINGS}

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from app.storage.records import MessageStatus
+from app.window.main_window import MainWindow
+from engine.protocol import Role
+from tests.app.fake_controller import FakeController
+
+CONTROLS = (QAbstractButton, QAbstractItemView, QAbstractSpinBox, QLineEdit, QPlainTextEdit, QTextEdit)
+
+
+def _controls(window: MainWindow) -> list[QWidget]:
+    found = []
+    for widget in window.findChildren(QWidget):
+        is_inner = isinstance(widget.parent(), QAbstractSpinBox) or widget.objectName().startswith("qt_")
+        if not is_inner and (isinstance(widget, CONTROLS) or widget.focusPolicy() & Qt.FocusPolicy.TabFocus):
+            found.append(widget)
+    return found
+
+
+def test_every_control_has_a_name_and_a_role(window: MainWindow, fake: FakeController) -> None:
+    fake.add(Role.ASSISTANT, "| a |\n|--|\n| 1 |\n\n```py\nx\n```", reasoning="why", status=MessageStatus.STOPPED)
+    window.chat_page.transcript.edit_last()
+    controls = _controls(window)
+    assert len(controls) > 50
+    nameless = []
+    for widget in controls:
+        interface = QAccessible.queryAccessibleInterface(widget)
+        assert interface is not None, widget
+        if interface.role() == QAccessible.Role.NoRole:
+            nameless.append(f"no role: {widget}")
+        if not interface.text(QAccessible.Text.Name).strip():
+            nameless.append(f"no name: {widget.objectName()} {widget}")
+    assert nameless == []
+
+
+def test_tab_reaches_all_that_can_be_done_and_shows_where_it_is(window: MainWindow, qtbot: QtBot) -> None:
+    window.activateWindow()
+    window.chat_page.focus_composer()
+    seen: list[QWidget] = []
+    for _ in range(200):
+        focus = QApplication.focusWidget()
+        if focus is None or focus in seen:
+            break
+        seen.append(focus)
+        qtbot.keyClick(focus, Qt.Key.Key_Tab)
+    names = {widget.accessibleName() for widget in seen}
+    assert {"New chat", "Search all chats", "Chats", "Settings", "Message", "Copy the message"} <= names
+    assert any(name.startswith("Model: ") for name in names)
+    assert any(name.startswith("You: ") for name in names)
+    assert any(name.startswith("Answer: ") for name in names)
+
+
+def test_focus_is_seen(window: MainWindow, qtbot: QtBot) -> None:
+    window.activateWindow()
+    for widget in (window.sidebar._new, window.bar.model_button, window.sidebar._search):
+        window.chat_page.focus_composer()
+        before = widget.grab().toImage()
+        widget.setFocus(Qt.FocusReason.TabFocusReason)
+        QApplication.processEvents()
+        assert widget.grab().toImage() != before, widget
+
+
+@pytest.mark.parametrize("name", ["sidebar", "chat_page"])
+def test_buttons_leave_the_focus_where_it_is(window: MainWindow, qtbot: QtBot, name: str) -> None:
+    for button in getattr(window, name).findChildren(QAbstractButton):
+        assert button.focusPolicy() in {Qt.FocusPolicy.TabFocus, Qt.FocusPolicy.NoFocus}, button.accessibleName()
+
+
+def test_right_to_left_interface_has_no_gap(window: MainWindow, qapp: QApplication, qtbot: QtBot) -> None:
+    qapp.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+    try:
+        qtbot.wait(10)
+        assert window.sidebar.x() > window.pages.x()
+    finally:
+        qapp.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
