@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-BUFFER_BYTES = 512 << 20
+BUFFER_BYTES = 256 << 20
 _NUM_PASSES = 6
 
 

@@ -18,7 +18,7 @@ import psutil
 from engine.errors import EngineError
 
 TIMEOUT_S = 900.0
-_CLOSE_S = 20.0
+_CLOSE_S = 5.0
 
 
 class WorkerProcess:

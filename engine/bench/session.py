@@ -8,7 +8,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,7 +22,7 @@ from engine.bench.results import OWN, BusyResult, ProcessResult, Report, Series,
 from engine.bench.traffic import kv_bytes_per_token, peer_kv_bytes, weight_bytes_per_token
 from engine.gguf import open_model
 from engine.loader import num_physical_cores, tensor_type_name
-from engine.model import load_plan
+from engine.model import bind_weights, build_plan, read_hyperparameters
 from engine.model.plan import Plan
 
 Progress = Callable[[str], None]
@@ -71,18 +71,34 @@ class BenchOptions:
     has_first_compile: bool = False
 
     @property
+    def added_tokens(self) -> int:
+        """What the repetitions of a decode test add to a sequence."""
+        return (self.repetitions + 1) * (self.num_decode_tokens + 2)
+
+    @property
     def context_tokens(self) -> int:
         """What a sequence must hold: the longest test, and what its repetitions add."""
-        added = (self.repetitions + 1) * (self.num_decode_tokens + 2)
-        wanted = max((*self.prompts, *self.depths), default=0) + added
+        wanted = max((*self.prompts, *self.depths), default=0) + self.added_tokens
         return -(-wanted // 256) * 256  # llama.cpp rounds, too
+
+    def within(self, context_length: int) -> BenchOptions:
+        """Without the tests that need more tokens than the model was trained for."""
+        prompts = tuple(prompt for prompt in self.prompts if prompt < context_length)
+        depths = tuple(depth for depth in self.depths if depth + self.added_tokens <= context_length)
+        return replace(self, prompts=prompts, depths=depths)
 
 
 def run_benchmark(options: BenchOptions, on_progress: Progress) -> Report:
     """Measure everything. Raises EngineError when the model, our engine or the peer fails."""
     with open_model(options.path) as file:
-        hyperparameters, plan = load_plan(file, options.context_tokens)
-        session = _Session(options, on_progress, plan, hyperparameters.vocab_size, file.file_bytes)
+        hyperparameters = read_hyperparameters(file)
+        possible = options.within(hyperparameters.context_length)
+        plan = build_plan(hyperparameters, bind_weights(file, hyperparameters), possible.context_tokens)
+        session = _Session(possible, on_progress, plan, hyperparameters.vocab_size, file.file_bytes)
+        if possible != options:
+            session.report.notes.append(
+                f"The model was trained for {hyperparameters.context_length:,} tokens; longer tests are left out."
+            )
         session.report.model = {
             "file": options.path.name,
             "name": file.metadata.string("general.name", options.path.stem),
@@ -180,8 +196,8 @@ class _Session:
         for name, series in speeds.items():
             if series.spread > _WIDE_SPREAD:
                 self.report.notes.append(
-                    f"{name}, {test.label}, threads {test.num_threads}: the fastest sample is {series.spread:.1f} times the "
-                    "slowest, so something else was running."
+                    f"{name}, {test.label}, threads {test.num_threads}: the fastest sample is {series.spread:.1f} "
+                    "times the slowest, so something else was running."
                 )
 
     def _tests(self, num_threads: int) -> list[SpeedTest]:

@@ -19,11 +19,12 @@ import platformdirs
 
 from engine.errors import EngineError
 from engine.gguf.tensor_types import TensorType
+from engine.loader import FILE_TYPES
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
-FORMAT = 1  # part of the file's name: files from another version of this module are not used again
+FORMAT = 2  # part of the file's name: files from another version of this module are not used again
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ def write_model(path: Path, shape: Shape, type_name: str, seed: int = 1) -> None
 
 def _add_metadata(writer: GGUFWriter, shape: Shape, type_name: str) -> None:
     writer.add_name(f"synthetic {type_name}")
+    writer.add_file_type(_file_type(type_name))
     writer.add_block_count(shape.num_layers)
     writer.add_context_length(131072)
     writer.add_embedding_length(shape.embedding_dim)
@@ -146,6 +148,13 @@ def _add_metadata(writer: GGUFWriter, shape: Shape, type_name: str) -> None:
     writer.add_rope_freq_base(shape.rope_base)
     writer.add_layer_norm_rms_eps(shape.norm_eps)
     writer.add_vocab_size(shape.vocab_size)
+
+
+def _file_type(type_name: str) -> int:
+    """The id of ``general.file_type``; a K type alone is what people call its small mix."""
+    ids = {name: number for number, name in FILE_TYPES.items()}
+    name = type_name.upper()
+    return ids[name] if name in ids else ids[f"{name}_S"]
 
 
 def _add_vocabulary(writer: GGUFWriter, vocab_size: int) -> None:

@@ -1,0 +1,67 @@
+"""``python -m engine bench`` from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.terminal.cli import main
+from tests.tiny_models import write_tiny_model
+
+QUICK = [
+    *("--backend", "reference", "--prompts", "20", "--depths", "0", "--threads", "1"),
+    *("--repetitions", "1", "--decode-tokens", "2", "--no-start"),
+]
+
+
+def test_the_results_are_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = write_tiny_model("llama", tmp_path)
+    assert main(["bench", str(path), "--json", *QUICK]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["model"]["architecture"] == "llama"
+    assert [(test["kind"], test["num_tokens"]) for test in found["speeds"]] == [("prefill", 20), ("decode", 2)]
+    assert found["first_token_s"] == {}
+
+
+def test_the_results_are_a_table_and_a_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("FIRESIDE_CACHE_DIR", str(tmp_path / "cache"))
+    plot = tmp_path / "out.svg"
+    assert main(["bench", "--synthetic", "tiny-q8_0", "--plot", str(plot), *QUICK]) == 0
+    captured = capfd.readouterr()
+    assert "prefill 20" in captured.out
+    assert "synthetic q8_0" in captured.out
+    assert plot.exists()
+    assert list((tmp_path / "cache" / "bench").glob("*.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--synthetic", "9b-q4_0"], "no synthetic model"),
+        (["m.gguf", "--synthetic", "tiny-q4_0"], "not both"),
+        (["m.gguf", "--busy", "-1"], "0 to 256"),
+        (["m.gguf", "--llama-bench", "absent"], "There is no program absent"),
+        (["absent.gguf"], "absent.gguf"),
+        (["m.gguf", "--plot", "out.txt"], r".png, .svg, .pdf"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    assert main(["bench", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--threads", "0"], ["--threads", "x"], ["--prompts", "-1"], ["--repetitions", "0"]]
+)
+def test_wrong_numbers_are_wrong_usage(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "m.gguf", *arguments])
+    assert stopped.value.code == 2

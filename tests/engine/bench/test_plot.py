@@ -1,0 +1,41 @@
+"""The plot: a picture is written, and what cannot be is said before anything is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.bench.plot import check_plot, write_plot
+from engine.errors import EngineError
+from tests.engine.bench.test_table import full_report
+
+
+def test_plots_are_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write_plot(full_report(), tmp_path / "out.png")
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    write_plot(full_report(), tmp_path / "out.svg")
+    assert "<svg" in (tmp_path / "out.svg").read_text(encoding="utf-8")
+
+
+def test_one_kind_of_test_is_enough(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    report = full_report()
+    del report.speeds[0]
+    write_plot(report, tmp_path / "out.png")
+    assert (tmp_path / "out.png").stat().st_size > 1000
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"\.png, \.svg, \.pdf"):
+        check_plot(tmp_path / "out.txt")
+    with pytest.raises(EngineError, match="does not exist"):
+        check_plot(tmp_path / "absent" / "out.png")
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.backends.backend_agg", None)
+    with pytest.raises(EngineError, match=r"fireside\[bench\]"):
+        check_plot(tmp_path / "out.png")
