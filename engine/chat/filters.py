@@ -48,7 +48,9 @@ def _tojson(
         raise RenderLimitError(f"the chat template indents by {indent:,} characters")
     written = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, sort_keys=sort_keys)
     written = written.translate(_JSON_ESCAPES)
-    return json.dumps(reveal(written))[1:-1] if ensure_ascii and not written.isascii() else written
+    return (
+        json.dumps(reveal(written))[1:-1].replace('\\"', '"') if ensure_ascii and not written.isascii() else written
+    )
 
 
 def _plain_number(convert: Callable[..., Any], zero: Any) -> Callable[..., Any]:

@@ -51,13 +51,15 @@ class CompiledTemplate:
         source: as the file has it.
         uses_parts: content is handed over as a list of parts (``{"type": "text", "text": ...}``), for templates
             that take nothing else.
+        variables: what the template sees beside the conversation. Tools are None where there are none; templates
+            made for tools alone want an empty list.
     """
 
     def __init__(self, source: str, special_texts: Mapping[str, str]) -> None:
         """``special_texts``: ``bos_token`` and its like. Raises TemplateError where the source is broken."""
         self.source = source
         self.uses_parts = False
-        self._special_texts = dict(special_texts)
+        self.variables: dict[str, Any] = {"tools": None, "documents": None, **special_texts}
         self._environment = TemplateEnvironment()
         self._lock = threading.Lock()  # the environment holds the budget of one render at a time
         if len(source) > _MAX_SOURCE:
@@ -88,11 +90,9 @@ class CompiledTemplate:
         budget = Budget(sum(len(message.content) + len(message.reasoning) for message in messages))
         self._environment.budget = budget
         variables = {
-            **self._special_texts,
+            **self.variables,
             "messages": [self._variables_of(message) for message in messages],
             "add_generation_prompt": add_generation_prompt,
-            "tools": None,
-            "documents": None,
         }
         parts: list[str] = []
         length = 0

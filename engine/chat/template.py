@@ -6,8 +6,10 @@ takes its place, and where it refuses a conversation the conversation is told in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
+from itertools import product
 from typing import Final
 
 from engine.chat.builtin import choose_format
@@ -21,6 +23,8 @@ from engine.tokenizer import Tokenizer
 
 TEMPLATE_KEY: Final = "tokenizer.chat_template"
 _PROBE: Final = "Fireside-probe"
+# What templates made for calling functions ask for, where there are none.
+_NO_TOOLS: Final = {"tools": [], "documents": [], "functions": "[]", "datetime": "now"}
 
 
 class ChatTemplate:
@@ -34,10 +38,13 @@ class ChatTemplate:
         shown_control_ids: control tokens that ``ChannelSplitter`` must see, for ``StreamingDetokenizer``.
     """
 
-    def __init__(self, template: CompiledTemplate, fallback: CompiledTemplate, notice: str | None) -> None:
-        """``fallback`` takes over where ``template`` cannot render a conversation; see ``load_template``."""
+    def __init__(
+        self, template: CompiledTemplate | None, fallback: Callable[[], CompiledTemplate], notice: str | None
+    ) -> None:
+        """``template`` is the file's, or None; ``fallback`` makes the built-in one, for when it must take over."""
+        self.is_builtin = template is None
+        template = template or fallback()
         self.source = template.source
-        self.is_builtin = template is fallback
         self.notice = notice
         self.channels: Channels = choose_channels(template.source)
         self.shown_control_ids: frozenset[int] = frozenset()
@@ -66,7 +73,8 @@ class ChatTemplate:
         if continue_last and messages[-1].role is Role.ASSISTANT:
             return self._continuation(messages)
         prompt = self._render(messages, add_generation_prompt)
-        return replace(prompt, opens_reasoning=add_generation_prompt and opens_reasoning(prompt.text[-200:]))
+        end, is_scaffolding = prompt.segments[-1] if prompt.segments else ("", True)
+        return replace(prompt, opens_reasoning=add_generation_prompt and is_scaffolding and opens_reasoning(end))
 
     def _render(self, messages: Sequence[Message], add_generation_prompt: bool) -> RenderedPrompt:
         try:
@@ -74,7 +82,7 @@ class ChatTemplate:
         except TemplateError as error:
             if self.is_builtin:
                 raise
-            prompt = _render_mended(self._fallback, messages, add_generation_prompt)
+            prompt = _render_mended(self._fallback(), messages, add_generation_prompt)
             notice = f"A built-in chat format was used, because {_cause(error)}."
             return replace(prompt, notices=(*prompt.notices, notice))
 
@@ -185,7 +193,7 @@ def load_template(metadata: Metadata, tokenizer: Tokenizer, name: str | None = N
         for kind, token_id in (("bos", tokenizer.bos_id), ("eos", tokenizer.eos_id))
     }
     builtin = choose_format(lambda text: tokenizer.token_id(text) is not None)
-    fallback = CompiledTemplate(builtin.source, special_texts)
+    fallback = cache(lambda: CompiledTemplate(builtin.source, special_texts))
     try:
         source = _read_source(metadata, name)
         if source is None:
@@ -199,9 +207,9 @@ def load_template(metadata: Metadata, tokenizer: Tokenizer, name: str | None = N
         cause = _cause(error)
     except MetadataError as error:
         cause = f"the chat template of the file cannot be read ({error})"
-    tokenizer.protect_markers(fallback.source)
+    tokenizer.protect_markers(builtin.source)
     notice = f"The built-in chat format {builtin.name!r} is used, because {cause}."
-    return _finish(ChatTemplate(fallback, fallback, notice), tokenizer)
+    return _finish(ChatTemplate(None, fallback, notice), tokenizer)
 
 
 def _finish(template: ChatTemplate, tokenizer: Tokenizer) -> ChatTemplate:
@@ -227,16 +235,25 @@ def _read_source(metadata: Metadata, name: str | None) -> str | None:
 def _try_out(template: CompiledTemplate) -> str:
     """Render short conversations; returns what the template wrote itself.
 
-    Chooses how content is handed over. Raises TemplateError where the simplest conversation cannot be rendered.
+    Chooses how content is handed over and what stands for absent tools. Raises TemplateError where the simplest
+    conversation cannot be rendered in any way.
     """
     question = Message(Role.USER, _PROBE)
-    simple = _render_mended(template, [question], add_generation_prompt=True)
-    if not _has_all(simple, [question]):
-        template.uses_parts = True
-        simple = _render_mended(template, [question], add_generation_prompt=True)
-        if not _has_all(simple, [question]):
-            raise TemplateError("the chat template of the file leaves out what people write")
-    written = [simple]
+    first_error: TemplateError | None = None
+    seen = template.variables
+    for template.uses_parts, variables in product((False, True), ({}, _NO_TOOLS)):
+        template.variables = seen | variables
+        try:
+            written = [_render_mended(template, [question], add_generation_prompt=True)]
+        except RenderLimitError:
+            raise
+        except TemplateError as error:
+            first_error = first_error or error
+            continue
+        if _has_all(written[0], [question]):
+            break
+    else:
+        raise first_error or TemplateError("the chat template of the file leaves out what people write")
     longer = [Message(Role.SYSTEM, _PROBE), question, Message(Role.ASSISTANT, _PROBE, _PROBE), question]
     try:
         written.append(_render_mended(template, longer, add_generation_prompt=True))
