@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.model_session import ModelEntry
+from app.model_session import ModelEntry, split_model_name
 from engine.errors import EngineError
 from engine.gguf import GGUFFile, is_model_file, open_model, shard_of
 
@@ -21,12 +21,6 @@ _log = logging.getLogger(__name__)
 MAX_DEPTH = 24
 COMPANION_PREFIX = "mmproj"  # image encoders that accompany a model
 _UNFINISHED = re.compile(r"\.(part|partial|tmp|temp|download|downloading|incomplete|crdownload|aria2)\b", re.I)
-_TYPE_IN_NAME = re.compile(
-    r"""[-._\ ](?P<type>
-        I?Q[1-8](?:_(?:[01]|K|NL|XXS|XS|S|M))?(?:_(?:XXS|XS|S|M|L|XL))? | TQ[12]_0 | MXFP4 | BF16 | FP?16 | F32
-    )""",
-    re.I | re.X,
-)
 
 
 def find_models(folder: Path, described: dict[Path, tuple[object, ModelEntry]] | None = None) -> list[ModelEntry]:
@@ -74,7 +68,7 @@ def model_files(folder: Path) -> Iterator[Path]:
 
 def describe(path: Path) -> ModelEntry:
     """What the picker shows of the model at ``path``; a file that cannot be opened comes with its problem."""
-    name, type_in_name = _split_name(path)
+    name, type_in_name = split_model_name(path)
     try:
         with open_model(path) as file:
             tensor_type = type_in_name or _main_type(file)
@@ -115,17 +109,6 @@ def _state(path: Path) -> object:
         except OSError:
             state.append(None)
     return state
-
-
-def _split_name(path: Path) -> tuple[str, str]:
-    """The name for a person and the tensor type that it ended with, if any."""
-    shard = shard_of(path.name)
-    stem = shard.prefix if shard is not None else path.name[: -len(".gguf")]
-    matches = [match for match in _TYPE_IN_NAME.finditer(stem) if match.end() == len(stem) and match.start() > 0]
-    if not matches:
-        return stem, ""
-    match = matches[-1]
-    return stem[: match.start()], match["type"].upper()
 
 
 def _main_type(file: GGUFFile) -> str:

@@ -3,7 +3,7 @@
     sound                          opened and migrated
     damaged, or no database        set aside under another name, what is readable is carried into a new one
     written by a newer version     left untouched; this session's chats go to a temporary database
-    folder unwritable/unreachable  a temporary copy, so that the chats can be read
+    folder unwritable/unreachable  a temporary copy, so that the chats can be read; on a full disk in memory
 
 Each of the last three comes with a sentence for the person; none keeps the app from starting.
 """
@@ -17,6 +17,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,28 +48,49 @@ class Database:
     """An open database.
 
     Attributes:
-        path: the file; in a temporary folder when ``is_temporary``.
+        path: the file; in a temporary folder when ``is_temporary``; None when it lives in memory.
         notices: one sentence each about what was found.
     """
 
-    path: Path
+    path: Path | None
     notices: tuple[str, ...] = ()
     is_temporary: bool = False
+    _memory_name: str = ""
+    _keeper: sqlite3.Connection | None = None  # a database in memory lives as long as a connection to it
 
     def connect(self) -> sqlite3.Connection:
         """A connection in autocommit mode that any one thread at a time may use."""
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        name = self.path or f"file:{self._memory_name}?mode=memory&cache=shared"
+        connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, uri=self.path is None)
         connection.text_factory = _decode
         connection.execute(f"PRAGMA busy_timeout = {BUSY_RETRY_MS}")
         connection.execute("PRAGMA foreign_keys = ON")
         # Power may fail, too: a commit returns when the disk has it.
         connection.execute("PRAGMA synchronous = FULL")
+        if self.path is None:
+            connection.execute("PRAGMA read_uncommitted = ON")  # there a reader would wait for the writer
         return connection
 
     def discard_temporary(self) -> None:
         """Remove a temporary database; a lasting one is left alone."""
-        if self.is_temporary:
+        if self._keeper is not None:
+            self._keeper.close()
+        if self.is_temporary and self.path is not None:
             shutil.rmtree(self.path.parent, ignore_errors=True)
+
+    @classmethod
+    def in_memory(cls, original: Path | None, notice: str) -> Database:
+        """A database that needs no disk; what ``original`` holds, its newest changes excepted, is carried over."""
+        database = cls(None, (notice,), is_temporary=True, _memory_name=f"fireside-{uuid.uuid4().hex}")
+        keeper = database._keeper = database.connect()
+        if original is not None:
+            with (
+                contextlib.suppress(sqlite3.Error, ValueError),
+                contextlib.closing(_open_immutable(original)) as source,
+            ):
+                source.backup(keeper)
+        migrate(keeper)
+        return database
 
 
 def open_database(path: Path) -> Database:
@@ -102,6 +124,7 @@ def is_busy(error: Exception) -> bool:
 
 def _prepare(database: Database) -> None:
     """Check and migrate; raises NewerDatabaseError before anything is written, DamagedDatabaseError."""
+    assert database.path is not None
     is_new = _check_header(database.path)
     try:
         with contextlib.closing(database.connect()) as connection:
@@ -214,6 +237,14 @@ def _copy_rows(source: sqlite3.Connection, target: sqlite3.Connection, table: st
 def _temporary(original: Path | None, notice: str) -> Database:
     """A database in a temporary folder: a copy of ``original`` where that is readable, else an empty one."""
     _log.warning("%s", notice)
+    try:
+        return _temporary_file(original, notice)
+    except (OSError, sqlite3.Error) as error:
+        _log.warning("no temporary file either: %s", error)
+        return Database.in_memory(original, notice)
+
+
+def _temporary_file(original: Path | None, notice: str) -> Database:
     folder = Path(tempfile.mkdtemp(prefix="fireside-chats-"))
     if original is not None:
         try:
@@ -225,6 +256,11 @@ def _temporary(original: Path | None, notice: str) -> Database:
     empty = Database(folder / "session.db", (notice,), is_temporary=True)
     _prepare(empty)
     return empty
+
+
+def _open_immutable(path: Path) -> sqlite3.Connection:
+    """Reads a file as it lies there, which needs neither locks nor the write-ahead log's index."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
 
 
 def _copy_database(path: Path, folder: Path) -> Path:

@@ -49,7 +49,7 @@ def test_a_load_that_ended_the_process_is_not_repeated(make_bench: BenchMaker) -
     marker.write_bytes(content)
     second = make_bench(None)
     assert _loads(second) == []
-    assert "a-Q4_1" in second.notices[0]
+    assert "while it loaded a," in second.notices[0]
     second.controller.send("hello")
     assert "kept" in second.notices[-1]
     assert _loads(second) == [], "a message does not bring the crash back either"

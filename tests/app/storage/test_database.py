@@ -151,6 +151,31 @@ def test_chats_in_a_read_only_folder_can_be_read(tmp_path: Path, monkeypatch: py
     database.discard_temporary()
 
 
+def test_a_full_disk_gives_a_database_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "дом" / "chats.db"
+    _fill(open_database(path))
+
+    def no_room(*_arguments: object, **_options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(database_module, "_require_writable", no_room)
+    monkeypatch.setattr("tempfile.mkdtemp", no_room)
+    database = open_database(path)
+    assert database.is_temporary
+    assert "No space left" in database.notices[0]
+    assert _titles(database) == {"title 0", "title 1", "title 2"}
+    writer = database.connect()
+    writer.execute("BEGIN IMMEDIATE")
+    save_conversation(writer, ConversationRecord("new", "new", 1.0, 1.0))
+    assert len(_titles(database)) == 4
+    writer.execute("COMMIT")
+    writer.close()
+    other = open_database(tmp_path / "absent" / "chats.db")
+    assert _titles(other) == set(), "two of them do not share their chats"
+    database.discard_temporary()
+    other.discard_temporary()
+
+
 def test_a_bad_record_hides_no_other(tmp_path: Path) -> None:
     database = open_database(tmp_path / "chats.db")
     _fill(database)
