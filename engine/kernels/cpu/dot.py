@@ -60,7 +60,7 @@ class TileModel(PrimitiveModel):
     """A tile is passed and stored as the LLVM array itself; LLVM splits it into registers."""
 
     def __init__(self, manager: Any, tile: Tile) -> None:
-        super().__init__(manager, tile, tile.llvm)  # type: ignore[no-untyped-call]
+        super().__init__(manager, tile, tile.llvm)
 
 
 register_model(Tile)(TileModel)

@@ -2,7 +2,7 @@
 
 A unit is four blocks. The 16 bytes of nibbles of each make a vector of 64, whose low nibbles are the four first
 halves and whose high nibbles are the four second halves: the order of the activations (see ``formats``). So a dot
-product has four lanes a block, and one conversion and one fused multiply serve 128 values. Layouts of the blocks are
+product has four lanes a block, and one conversion and one fused multiply serve 128 values. Layouts of blocks are
 in ``unpack_legacy``.
 """
 

@@ -11,24 +11,24 @@ element. Addresses are int64 byte addresses and need no alignment unless said ot
 
 from __future__ import annotations
 
-import inspect
 import operator
 import platform
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.datamodel.models import PrimitiveModel
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, register_model
 
-Emit = Callable[..., Any]  # (IRBuilder, *LLVM values) -> LLVM value, or None for a procedure
-Function = TypeVar("Function", bound=Callable[..., Any])
+from engine.kernels.cpu.inline import inline as inline
+from engine.kernels.cpu.inline import with_arity
 
-COMPILE_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy", "boundscheck": False}
+Emit = Callable[..., Any]  # (IRBuilder, *LLVM values) -> LLVM value, or None for a procedure
+
 FAST = ("fast",)
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F16, F32 = ir.HalfType(), ir.FloatType()
@@ -58,7 +58,7 @@ class VectorModel(PrimitiveModel):
     """A vector is passed and stored as the LLVM vector itself."""
 
     def __init__(self, manager: Any, vector: Vector) -> None:
-        super().__init__(manager, vector, vector.llvm)  # type: ignore[no-untyped-call]
+        super().__init__(manager, vector, vector.llvm)
 
 
 register_model(Vector)(VectorModel)
@@ -68,11 +68,6 @@ I16X8, I16X16, I16X32 = (Vector("i16", lanes) for lanes in (8, 16, 32))
 I32X4, I32X8, I32X16 = (Vector("i32", lanes) for lanes in (4, 8, 16))
 F16X16 = Vector("f16", 16)
 F32X4, F32X8, F32X16 = (Vector("f32", lanes) for lanes in (4, 8, 16))
-
-
-def inline(function: Function) -> Function:
-    """A helper for kernels: compiled by numba and always inlined by LLVM."""
-    return cast(Function, njit(forceinline=True, **COMPILE_OPTIONS)(function))
 
 
 def generic(resolve: Callable[..., tuple[Any, tuple[Any, ...], Emit] | None], arity: int) -> Any:
@@ -93,13 +88,7 @@ def generic(resolve: Callable[..., tuple[Any, tuple[Any, ...], Emit] | None], ar
 
         return signature(result, *arguments), generate
 
-    def typing_function(_context: Any, *given: Any) -> Any:
-        return typing(*given)
-
-    names = ["context", *(f"argument{index}" for index in range(arity))]
-    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    vars(typing_function)["__signature__"] = inspect.Signature(parameters)  # numba reads the arity off it
-    return intrinsic(typing_function)
+    return intrinsic(with_arity(lambda _context, *given: typing(*given), arity))
 
 
 def define(result: Any, arguments: Sequence[Any], emit: Emit) -> Any:
