@@ -18,6 +18,8 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from engine.tokenizer.text import well_formed
+
 # Planes 0 and 1 go to planes 15 and 16. A character above them becomes its two UTF-16 halves, which lie in plane 0.
 _SHIFT: Final = 0xF0000
 _HIGH: Final = re.compile("[\U00020000-\U0010ffff]")
@@ -27,11 +29,6 @@ _RUN: Final = re.compile("[\U000f0000-\U0010ffff]+")
 def _halves(match: re.Match[str]) -> str:
     code = ord(match.group()) - 0x10000
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
-
-
-def well_formed(text: str) -> str:
-    """``text`` with surrogate pairs joined and lone surrogates as U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def conceal(text: str) -> ContentText:

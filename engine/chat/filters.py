@@ -96,7 +96,7 @@ def make_filters(environment: TemplateEnvironment, jinja: Mapping[str, Callable[
     """Filters by name. ``jinja``: those that come with it."""
 
     def call(text: str, method: str, *args: Any) -> str:
-        environment._check_string_call(text, method, args, {})
+        environment.check_string_call(text, method, args, {})
         return getattr(text, method)(*args)  # type: ignore[no-any-return]
 
     def join(values: Any, d: str = "", attribute: str | None = None) -> str:

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
-from engine.chat.content import conceal, segments_of, well_formed
+from engine.chat.content import conceal, segments_of
 from engine.chat.limits import Budget, RenderLimitError
 from engine.chat.sandbox import TemplateEnvironment, TemplateRefusedError
 from engine.errors import TemplateError
 from engine.protocol import Message, Role
+from engine.tokenizer.text import well_formed
 
 Segments = list[tuple[str, bool]]
 

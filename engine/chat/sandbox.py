@@ -225,10 +225,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             args = (self._loop_items(args[0]), *args[1:])
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, str):
-            self._check_string_call(owner, obj.__name__, args, kwargs)
+            self.check_string_call(owner, obj.__name__, args, kwargs)
         return self.budget.admit(super().call(context, obj, *args, **kwargs))
 
-    def _check_string_call(self, owner: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def check_string_call(self, owner: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before a method of a string runs: how long can its result be?"""
         if method in ("center", "ljust", "rjust", "zfill") and args and isinstance(args[0], int):
             if args[0] > _MAX_WIDTH:

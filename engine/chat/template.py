@@ -20,8 +20,8 @@ from engine.errors import MetadataError, TemplateError
 from engine.gguf import Metadata
 from engine.protocol import Message, Role
 from engine.tokenizer import Tokenizer
+from engine.tokenizer.tokenizer import TEMPLATE_KEY
 
-TEMPLATE_KEY: Final = "tokenizer.chat_template"
 _PROBE: Final = "Fireside-probe"
 # What templates made for calling functions ask for, where there are none.
 _NO_TOOLS: Final = {"tools": [], "documents": [], "functions": "[]", "datetime": "now"}

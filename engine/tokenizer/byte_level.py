@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 
-def _alphabet() -> dict[int, str]:
+def alphabet() -> dict[int, str]:
     """Character by byte: printable Latin-1 stands for itself, the others for U+0100 and up, in order."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in set(printable)]
     return {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}
 
 
-_TO_LATIN1: Final = {ord(character): byte for byte, character in _alphabet().items()}
+_TO_LATIN1: Final = {ord(character): byte for byte, character in alphabet().items()}
 
 
 def text_to_bytes(token: str) -> bytes:

@@ -23,6 +23,7 @@ from engine.tokenizer.models import (
 )
 from engine.tokenizer.pre_tokenizers import PRE_TOKENIZERS, recognise_pre_tokenizer
 from engine.tokenizer.specials import SpecialSplitter, SpecialTokens, find_specials, is_marker
+from engine.tokenizer.text import well_formed
 from engine.tokenizer.vocabulary import PREFIX, TokenType, Vocabulary, read_vocabulary
 
 TEMPLATE_KEY: Final = "tokenizer.chat_template"
@@ -94,7 +95,7 @@ class Tokenizer:
 
     def encode_with_specials(self, text: str) -> list[int]:
         """Ids of scaffolding: control tokens and markers are recognised; no beginning-of-text token is added."""
-        return self._join(self._scaffolding_splitter.split(_well_formed(text)))
+        return self._join(self._scaffolding_splitter.split(well_formed(text)))
 
     def encode_prompt(self, segments: Sequence[tuple[str, bool]]) -> list[int]:
         """Ids of a prompt given as pieces ``(text, is_scaffolding)``.
@@ -104,7 +105,7 @@ class Tokenizer:
         """
         pieces: list[int | str] = []
         for text, is_scaffolding in segments:
-            text = _well_formed(text)
+            text = well_formed(text)
             pieces.extend(self._scaffolding_splitter.split(text) if is_scaffolding else [text])
         ids = self._join(pieces)
         if self.add_bos and self.bos_id is not None:
@@ -131,7 +132,7 @@ class Tokenizer:
     def _append_text(self, text: str, ids: list[int]) -> None:
         """Encode text without control tokens and append its ids."""
         follows_text = False
-        for piece in self._content_splitter.split(_well_formed(text)):
+        for piece in self._content_splitter.split(well_formed(text)):
             if isinstance(piece, int):
                 ids.append(piece)
             else:
@@ -186,17 +187,6 @@ class Tokenizer:
         if self.add_space_prefix and data.startswith(b" "):
             data = data[1:]
         return data.decode("utf-8", "replace")
-
-
-def _well_formed(text: str) -> str:
-    """``text`` with U+FFFD for lone surrogates, which no encoder takes."""
-    if text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def load_tokenizer(metadata: Metadata) -> Tokenizer:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chat.content import ContentText, conceal, is_concealed, reveal, segments_of, track, well_formed
+from engine.chat.content import ContentText, conceal, is_concealed, reveal, segments_of, track
+from engine.tokenizer.text import well_formed
 
 texts = st.text(st.sampled_from("ab \n\t<>|éßÉ😀"), max_size=20)
 pieces = st.text(st.sampled_from("ab \n<é"), max_size=3)

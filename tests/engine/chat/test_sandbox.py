@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import threading
 import time
@@ -78,6 +77,7 @@ def little_memory() -> Iterator[None]:
     """At most 600 MB more than now: what a bomb would take is an error here, not a swapping machine."""
     if sys.platform != "linux":
         pytest.skip("the limit on memory is Linux's")
+    resource = pytest.importorskip("resource")
     now = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (now + 600_000_000, before[1]))

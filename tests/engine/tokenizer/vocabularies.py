@@ -7,12 +7,12 @@ from pathlib import Path
 
 from engine.gguf import open_model
 from engine.tokenizer import Tokenizer, load_tokenizer
-from engine.tokenizer.byte_level import _alphabet
+from engine.tokenizer.byte_level import alphabet
 from engine.tokenizer.vocabulary import TokenType
 from tests.gguf_writer import Value, write_gguf
 
 BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
-ALPHABET = [_alphabet()[byte] for byte in range(256)]
+ALPHABET = [alphabet()[byte] for byte in range(256)]
 
 
 def sentencepiece(
