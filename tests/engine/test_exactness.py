@@ -89,6 +89,23 @@ def test_turns_edits_and_new_chats_equal_a_cold_run(plan: Plan) -> None:
         _assert_as_cold(plan, sequence)
 
 
+def test_a_seed_reproduces_beside_other_sequences(plan: Plan) -> None:
+    params = SamplingParams(temperature=1.5, top_k=0, seed=5)
+
+    def sequence(name: str) -> Sequence:
+        return Sequence(name, [5, 6, 7], Sampler(params), 25, frozenset())
+
+    alone, *others = [sequence(name) for name in ("alone", "beside", "between", "behind")]
+    engine = _engine(plan)
+    engine.add(alone)
+    while engine.has_work:
+        engine.step()
+    for other in others:
+        engine.add(other)
+    _ask(engine, [8, 9, 10], 40, "a greedy one")
+    assert [other.token_ids for other in others] == [alone.token_ids] * 3
+
+
 def test_sequences_side_by_side_under_a_tiny_pool_equal_cold_runs(plan: Plan) -> None:
     """Ten blocks for three chats of up to six: they take each other's blocks, are resumed, and one is stopped."""
     rng = np.random.default_rng(8)
