@@ -40,7 +40,6 @@ def test_a_killed_process_loses_at_most_a_second(make_bench: BenchMaker, after_s
     assert (question.content, question.status) == ("Count", MessageStatus.COMPLETE)
     assert answer.status is MessageStatus.INTERRUPTED
     assert answer.content.startswith(due)
-    assert answer.content.startswith("0 ")
     numbers = [int(number) for number in answer.content.split()]
     assert numbers == list(range(len(numbers)))
     bench.ask("go on", "fine")

@@ -79,7 +79,7 @@ def test_a_thousand_random_steps(make_bench: BenchMaker, seed: int) -> None:
         bench.engine.finish(request.request_id)
     bench.qtbot.waitUntil(lambda: _all_ended(bench), timeout=10_000)
 
-    bench.qtbot.wait(100)
+    bench.settle()
     expected = {}
     speakers: Counter[str] = Counter()
     for record in bench.controller.conversations:
