@@ -52,6 +52,7 @@ class CompiledTemplate:
         source: as the file has it.
         uses_parts: content is handed over as a list of parts (``{"type": "text", "text": ...}``), for templates
             that take nothing else.
+        keeps_system: the template has a place for a system prompt.
         variables: what the template sees beside the conversation. Tools are None where there are none; templates
             made for tools alone want an empty list.
     """
@@ -60,6 +61,7 @@ class CompiledTemplate:
         """``special_texts``: ``bos_token`` and its like. Raises TemplateError where the source is broken."""
         self.source = source
         self.uses_parts = False
+        self.keeps_system = True
         self.variables: dict[str, Any] = {"tools": None, "documents": None, **special_texts}
         self._environment = TemplateEnvironment()
         self._lock = threading.Lock()  # the environment holds the budget of one render at a time

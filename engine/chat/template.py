@@ -14,7 +14,7 @@ from typing import Final
 
 from engine.chat.builtin import choose_format
 from engine.chat.channels import MARKERS, Channels, ChannelSplitter, choose_channels, opens_reasoning
-from engine.chat.mending import tellings
+from engine.chat.mending import FOLDED, tellings
 from engine.chat.rendering import CompiledTemplate, RenderedPrompt, RenderLimitError, Segments, TemplateRefusedError
 from engine.errors import MetadataError, TemplateError
 from engine.gguf import Metadata
@@ -23,6 +23,7 @@ from engine.tokenizer import Tokenizer
 from engine.tokenizer.tokenizer import TEMPLATE_KEY
 
 _PROBE: Final = "Fireside-probe"
+_SYSTEM_PROBE: Final = "Fireside-system-probe"
 # What templates made for calling functions ask for, where there are none.
 _NO_TOOLS: Final = {"tools": [], "documents": [], "functions": "[]", "datetime": "now"}
 
@@ -120,6 +121,8 @@ def _render_mended(
     first_error: TemplateError | None = None
     incomplete: RenderedPrompt | None = None
     for told, notices in tellings(messages):
+        if not template.keeps_system and any(message.role is Role.SYSTEM for message in told):
+            continue
         try:
             segments = template.render(told, add_generation_prompt)
         except RenderLimitError:
@@ -151,16 +154,18 @@ def _merged(segments: Segments) -> tuple[tuple[str, bool], ...]:
 def _has_all(prompt: RenderedPrompt, messages: Sequence[Message]) -> bool:
     """Whether the system prompt and the last message of the person are in the prompt.
 
-    Templates may change a text (trim lines, replace words), so a distinctive piece of it will do.
+    Templates may change a text (trim lines, replace words), so most of its words will do.
     """
     content = "".join(text for text, is_scaffolding in prompt.segments if not is_scaffolding)
     wanted = [message for message in messages if message.role is Role.SYSTEM]
     wanted += [message for message in messages if message.role is Role.USER][-1:]
-    return all(
-        any(word in content for word in message.content.split()[:20])
-        for message in wanted
-        if message.content.strip()
-    )
+    return all(message.content.strip() in content or _has_most(content, message.content) for message in wanted)
+
+
+def _has_most(content: str, text: str) -> bool:
+    """Whether nine of ten words of ``text`` are in ``content``."""
+    words = set(text.split())
+    return sum(word in content for word in words) >= 0.9 * len(words)
 
 
 def _cut_after(segments: tuple[tuple[str, bool], ...], content: str) -> tuple[tuple[str, bool], ...] | None:
@@ -235,8 +240,8 @@ def _read_source(metadata: Metadata, name: str | None) -> str | None:
 def _try_out(template: CompiledTemplate) -> str:
     """Render short conversations; returns what the template wrote itself.
 
-    Chooses how content is handed over and what stands for absent tools. Raises TemplateError where the simplest
-    conversation cannot be rendered in any way.
+    Learns how content is handed over, what stands for absent tools, and whether a system prompt is kept. Raises
+    TemplateError where the simplest conversation cannot be rendered in any way.
     """
     question = Message(Role.USER, _PROBE)
     first_error: TemplateError | None = None
@@ -254,11 +259,13 @@ def _try_out(template: CompiledTemplate) -> str:
             break
     else:
         raise first_error or TemplateError("the chat template of the file leaves out what people write")
-    longer = [Message(Role.SYSTEM, _PROBE), question, Message(Role.ASSISTANT, _PROBE, _PROBE), question]
-    try:
-        written.append(_render_mended(template, longer, add_generation_prompt=True))
-    except RenderLimitError:
-        raise
-    except TemplateError:
-        pass  # it is mended, or replaced, for each conversation anew
+    system = Message(Role.SYSTEM, _SYSTEM_PROBE)
+    for longer in ([system, question], [system, question, Message(Role.ASSISTANT, _PROBE, _PROBE), question]):
+        try:
+            written.append(_render_mended(template, longer, add_generation_prompt=True))
+            template.keeps_system = template.keeps_system and FOLDED not in written[-1].notices
+        except RenderLimitError:
+            raise
+        except TemplateError:
+            pass  # it is mended, or replaced, for each conversation anew
     return "".join(text for prompt in written for text, is_scaffolding in prompt.segments if is_scaffolding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from engine.chat import ChatTemplate, load_template
 from engine.chat.builtin import FORMATS, PLAIN
 from engine.chat.mending import FOLDED, MERGED, fold_system, merge_turns
+from engine.chat.rendering import CompiledTemplate
+from engine.chat.template import _try_out
 from engine.errors import TemplateError
 from engine.gguf import open_model
 from engine.protocol import Channel, Message, Role
@@ -136,10 +139,11 @@ def test_a_system_prompt_without_a_place_goes_to_the_first_message(load: Load) -
     assert both.notices == (FOLDED, MERGED)
 
 
-def test_a_system_prompt_is_never_dropped_silently(load: Load) -> None:
+@pytest.mark.parametrize("system", ["Be brief.", "a", "You are a", "You are a helpful assistant"])
+def test_a_system_prompt_is_never_dropped_silently(system: str, load: Load) -> None:
     template, _ = load("{% for m in messages if m.role == 'user' %}Q: {{ m.content }}\n{% endfor %}")
-    prompt = template.render([Message(SYSTEM, "Be brief."), Message(USER, "a")])
-    assert prompt.text == "Q: Be brief.\na\n"
+    prompt = template.render([Message(SYSTEM, system), Message(USER, "Who are you, a helpful assistant?")])
+    assert prompt.text == f"Q: {system}\nWho are you, a helpful assistant?\n"
     assert prompt.notices == (FOLDED,)
 
 
@@ -275,6 +279,36 @@ def test_the_real_models(smollm2_path: Path, gemma3_path: Path) -> None:
         ids = tokenizer.encode_prompt(prompt.segments)
         assert ids.count(tokenizer.bos_id or 0) == (2 if path == smollm2_path else 1) + (path == smollm2_path)
         assert "<end_of_turn><|im_end|>Hi" in tokenizer.decode(ids)
+
+
+def test_llama_cpp_mends_the_same(shared_data: Path) -> None:
+    path = shared_data / "chat_templates" / "llama_cpp_expected.json"
+    if not path.exists():
+        pytest.skip("the chat templates are not beside this checkout")
+    expected = json.loads(path.read_text(encoding="utf-8"))
+    messages = [Message(Role(message["role"]), message["content"]) for message in expected["messages"]]
+    fallback = CompiledTemplate(PLAIN.source, {})
+    different = []
+    for case in expected["cases"]:
+        compiled = CompiledTemplate(
+            case["template"], {"bos_token": case["bos_token"], "eos_token": case["eos_token"]}
+        )
+        try:
+            _try_out(compiled)
+        except TemplateError:
+            different.append(case["name"])
+            continue
+        prompt = ChatTemplate(compiled, lambda: fallback, None).render(messages)
+        if prompt.text != case["expected"]:
+            different.append(case["name"])
+    assert different == [
+        "ai-sage/GigaChat-20B-A3B-instruct",  # needs a list of tokens that files do not hold
+        "inclusionAI/Ling-lite",  # no template in the case
+        "ByteDance-Seed/Seed-OSS-36B-Instruct",  # likewise
+        "ibm-granite/granite-3.x (tool call)",  # another conversation, with tools
+        "ibm-granite/granite-4.0 (tool call)",
+        "ibm-granite/granite-4.1 (tool call)",
+    ]
 
 
 def test_real_templates_load_or_say_why(shared_data: Path, load: Load) -> None:
