@@ -106,7 +106,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         resources.callback(backend.close)
         on_progress(LoadPhase.READY, 1.0, "Ready")
         info = _model_info(file, hyperparameters, template, memory, num_threads, backend.kv_bytes)
-        notices = tuple(_notices(command, hyperparameters, template))
+        notices = tuple(_notices(command, hyperparameters, tokenizer, template))
         return LoadedModel(info, tokenizer, template, backend, memory.num_blocks, notices, resources.pop_all())
 
 
@@ -198,8 +198,10 @@ def tensor_type_name(file: GGUFFile) -> str:
     return num_bytes.most_common(1)[0][0] if num_bytes else "?"
 
 
-def _notices(command: LoadModel, hyperparameters: Hyperparameters, template: ChatTemplate) -> list[str]:
-    notices = [template.notice] if template.notice else []
+def _notices(
+    command: LoadModel, hyperparameters: Hyperparameters, tokenizer: Tokenizer, template: ChatTemplate
+) -> list[str]:
+    notices = [notice for notice in (tokenizer.notice, template.notice) if notice]
     if command.context_length > hyperparameters.context_length:
         notices.append(
             f"The model was trained for {hyperparameters.context_length:,} tokens; "
