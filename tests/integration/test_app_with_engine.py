@@ -45,7 +45,13 @@ def test_five_turns_read_only_what_is_new(context: AppContext, qtbot: QtBot) -> 
     assert controller.model_info is not None
     assert controller.model_info.name == "SmolLM2-135M-Instruct"
     num_known = 0
-    for question in ("What is the capital of France?", "And of Italy?", "Of Spain?", "Of Peru?", "Thank you!"):
+    for question in (
+        "Tell me the capital of France in one sentence.",
+        "And of Italy?",
+        "Of Spain?",
+        "Of Peru?",
+        "Thank you!",
+    ):
         assert controller.send(question)
         answer = _answer(context, qtbot)
         stats = answer.stats
@@ -73,7 +79,7 @@ def test_stop_is_prompt_and_two_chats_do_not_mix(context: AppContext, qtbot: QtB
     qtbot.waitUntil(lambda: len(deltas) > 3, timeout=ANSWER_MS)
     context.settings.set("max_tokens", 12)
     controller.new_conversation()
-    controller.send("What is the capital of France?")
+    controller.send("Tell me the capital of France in one sentence.")
     assert "Paris" in _answer(context, qtbot).content
     controller.open_conversation(first_id)
     assert controller.is_generating
