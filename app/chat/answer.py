@@ -44,7 +44,7 @@ class ReasoningFold(QWidget):
         self._toggle.setProperty("look", "fold")
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
-        self._text = TextView()
+        self._text = TextView(theme)
         self._text.setAccessibleName("What the model thought")
         self._text.hide()
         self._reasoning = ""
@@ -158,6 +158,8 @@ class Answer(MessageWidget):
         self.setAccessibleName(f"Answer: {record.content[:200]}")
         if not is_streaming:
             self._finish()
+        elif not self._pushed and not self._reasoning and not self.foot.status:
+            self.foot.set_status("waiting for its turn")
 
     def _finish(self) -> None:
         self._draw()
@@ -173,6 +175,8 @@ class Answer(MessageWidget):
             ending = _LIMITS.get(str(record.stats.get("finish_reason", "")), "")
         is_failure = record.status is MessageStatus.FAILED
         self._ending.setProperty("look", "caution" if is_failure else "muted")
+        self._ending.style().unpolish(self._ending)
+        self._ending.style().polish(self._ending)
         self._ending.setText(ending)
         self._ending.setVisible(bool(ending))
 

@@ -115,7 +115,7 @@ class AnswerBody(QWidget):
 
     def _place_caret(self) -> None:
         for view in self._views[max(0, self._first_open - 1) :]:
-            if isinstance(view, ProseView):
+            if not isinstance(view, TableView):
                 view.set_caret(self._is_streaming and view is self._views[-1])
 
 

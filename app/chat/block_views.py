@@ -5,6 +5,7 @@ Each is as tall as its text at the width it is given, never scrolls vertically, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,8 +47,12 @@ _CODE_LINE_PX = 20
 class TextView(QTextBrowser):
     """A read-only text as tall as its content, selectable, with links that open outside on a click."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._theme = theme
+        self._has_caret = False
+        self._heights: dict[int, int] = {}
+        self.document().contentsChanged.connect(self._heights.clear)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setOpenLinks(False)
         self.setUndoRedoEnabled(False)
@@ -66,10 +71,21 @@ class TextView(QTextBrowser):
         return True
 
     def heightForWidth(self, width: int) -> int:
+        """The height of the text at ``width``; asked for often, so it is kept until the text changes."""
+        height = self._heights.get(width)
+        if height is None:
+            height = self._heights[width] = self._measure(width)
+        return height
+
+    def _measure(self, width: int) -> int:
         document = self.document()
-        if width > 0 and self.lineWrapMode() == QTextBrowser.LineWrapMode.WidgetWidth:
+        wraps = self.lineWrapMode() == QTextBrowser.LineWrapMode.WidgetWidth
+        if width > 0 and wraps:
             document.setTextWidth(width)
-        return max(1, round(document.size().height() + 0.49)) + self._extra_height(width)
+        height = max(1, math.ceil(document.size().height()))
+        if wraps and self.viewport().width() not in {width, 0}:
+            document.setTextWidth(self.viewport().width())  # only a question: what is drawn keeps its width
+        return height + self._extra_height(width)
 
     def sizeHint(self) -> QSize:
         width = max(self.width(), 1)
@@ -96,6 +112,24 @@ class TextView(QTextBrowser):
             cursor.clearSelection()
             self.setTextCursor(cursor)
 
+    def set_caret(self, is_shown: bool) -> None:
+        """Show where the answer is being written."""
+        if is_shown != self._has_caret:
+            self._has_caret = is_shown
+            self.viewport().update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self._has_caret:
+            end = QTextCursor(self.document())
+            end.movePosition(QTextCursor.MoveOperation.End)
+            px = self._theme.px
+            place = self.cursorRect(end)
+            caret = QRectF(place.left() + px(2), place.bottom() - px(17), px(4), px(16))
+            painter = QPainter(self.viewport())
+            painter.fillRect(caret, self._theme.colour("text"))
+            painter.end()
+
     def rest_cursor(self) -> None:
         """Put the cursor to the start, where no selection is: the view would scroll after it."""
         cursor = self.textCursor()
@@ -111,12 +145,10 @@ class ProseView(TextView):
     """Paragraphs, headings, lists and quotes in one document, whose end can be written anew while it streams."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self._writer = ProseWriter(theme)
         self._frozen_end = 0
         self._has_frozen = False
-        self._has_caret = False
         self.num_frozen_blocks = 0
         self.document().setIndentWidth(theme.px(22))
         self.document().setDefaultFont(theme.font())
@@ -142,12 +174,6 @@ class ProseView(TextView):
         self.rest_cursor()
         self.updateGeometry()
 
-    def set_caret(self, is_shown: bool) -> None:
-        """Show where the answer is being written."""
-        if is_shown != self._has_caret:
-            self._has_caret = is_shown
-            self.viewport().update()
-
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
         layout = self.document().documentLayout()
@@ -169,23 +195,13 @@ class ProseView(TextView):
             block = block.next()
         painter.end()
         super().paintEvent(event)
-        if self._has_caret:
-            end = QTextCursor(self.document())
-            end.movePosition(QTextCursor.MoveOperation.End)
-            caret = self.cursorRect(end)
-            painter = QPainter(self.viewport())
-            height = px(16)
-            top = caret.bottom() - height - px(1)
-            painter.fillRect(QRectF(caret.left() + px(2), top, px(4), height), self._theme.colour("text"))
-            painter.end()
 
 
 class TableView(TextView):
     """One table; scrolls sideways when its columns do not fit."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self._writer = ProseWriter(theme)
         self._num_columns = 1
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
@@ -205,22 +221,21 @@ class TableView(TextView):
         self.rest_cursor()
         self.updateGeometry()
 
-    def heightForWidth(self, width: int) -> int:
+    def _measure(self, width: int) -> int:
         wanted = self._num_columns * self._theme.px(84)
         if wanted > width > 0:
             self.setLineWrapMode(QTextBrowser.LineWrapMode.FixedPixelWidth)
             self.setLineWrapColumnOrWidth(wanted)
         else:
             self.setLineWrapMode(QTextBrowser.LineWrapMode.WidgetWidth)
-        return super().heightForWidth(width) + (self._theme.px(12) if wanted > width else 0)
+        return super()._measure(width) + (self._theme.px(12) if wanted > width else 0)
 
 
 class _CodeText(TextView):
     """The code itself: never wrapped, left to right, scrolling sideways."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self.setLineWrapMode(QTextBrowser.LineWrapMode.NoWrap)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         option = QTextOption()
@@ -335,6 +350,10 @@ class CodeCard(QFrame):
         if block.is_closed and not self._is_coloured:
             self._is_coloured = True
             self._text.colour(shown, block.language)
+
+    def set_caret(self, is_shown: bool) -> None:
+        """Show where the code is being written."""
+        self._text.set_caret(is_shown)
 
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._code)

@@ -15,6 +15,9 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+MAX_OPEN_CHARACTERS = 6000
+"""A longer paragraph or list is finished in parts, so that no answer, however odd, makes a frame expensive."""
+
 
 class BlockKind(Enum):
     """How a block is shown."""
@@ -80,6 +83,12 @@ class BlockStream:
                 finished = tuple(block for block, _ in spans[:-1])
                 spans = spans[-1:]
                 self._open_source = tail
+        if len(spans) == 1 and len(self._open_source) > MAX_OPEN_CHARACTERS:
+            cut = _place_to_cut(self._open_source, spans[0][0])
+            if cut:
+                finished += tuple(block for block, _ in self._spans(self._open_source[:cut]))
+                self._open_source = self._open_source[cut:]
+                spans = self._spans(self._open_source)
         return BlockUpdate(finished, tuple(block for block, _ in spans))
 
     def finish(self) -> BlockUpdate:
@@ -128,6 +137,22 @@ def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
     if first.type == "table_open":
         return Block(BlockKind.TABLE, tokens=tuple(tokens))
     return Block(BlockKind.PROSE, tokens=tuple(tokens))
+
+
+def _place_to_cut(source: str, block: Block) -> int:
+    """Where a paragraph (at a line or word) or list (at an item) that is too long can be parted; 0 is nowhere."""
+    kind = block.tokens[0].type if block.tokens else ""
+    if kind == "paragraph_open":
+        half = MAX_OPEN_CHARACTERS // 2
+        return max(source.rfind("\n", half) + 1, source.rfind(" ", half) + 1)
+    if kind in {"bullet_list_open", "ordered_list_open"}:
+        starts = [
+            token.map[0]
+            for token in block.tokens
+            if token.type == "list_item_open" and token.level == 1 and token.map
+        ]
+        return sum(map(len, source.splitlines(keepends=True)[: starts[-1]])) if len(starts) > 1 else 0
+    return 0
 
 
 def _close(block: Block) -> Block:

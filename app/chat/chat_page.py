@@ -144,8 +144,7 @@ class ChatPage(QWidget):
     def _on_reading(self, conversation_id: str, computed: int, total: int, reused: int) -> None:
         messages = self._controller.current_messages
         if conversation_id == self._shown_id and messages:
-            line = "" if computed >= total else reading_line(computed, total, reused)
-            self.transcript.set_progress(messages[-1].record.id, line)
+            self.transcript.set_progress(messages[-1].record.id, reading_line(computed, total, reused))
 
     def _on_generation(self, conversation_id: str, _message_id: str) -> None:
         if conversation_id == self._shown_id:

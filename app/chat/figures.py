@@ -50,7 +50,7 @@ def reading_line(computed: int, total: int, reused: int) -> str:
     """What is going on while a prompt is read: "reading 1,204 tokens", with what is done and what was known."""
     fresh = max(0, total - reused)
     done = max(0, computed - reused)
-    line = f"reading {tokens(fresh)}"
+    line = f"reading {tokens(fresh)}" if computed < total else f"read {tokens(fresh)}"
     if 0 < done < fresh:
         line = f"reading {count(done)} of {tokens(fresh)}"
     return f"{line} · {count(reused)} reused" if reused else line

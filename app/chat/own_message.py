@@ -87,8 +87,7 @@ class _PlainText(TextView):
     """Text exactly as it was typed, which knows the width it would like."""
 
     def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self._theme = theme
+        super().__init__(theme)
         self.ideal_width = 0
         self.setAccessibleName("Text of your message")
 

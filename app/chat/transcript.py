@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QMargins, QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QMargins, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
@@ -20,8 +20,10 @@ from app.theme import Theme
 from engine.protocol import Role
 
 COLUMN_PX = 760
-ALIVE_AT_FIRST = 40
+ALIVE_AT_FIRST = 16
+ALIVE_AT_REST = 60
 ALIVE_STEP = 30
+_GROW_STEP = 4
 _AT_END_PX = 4
 _LOAD_EARLIER_PX = 600
 
@@ -57,7 +59,11 @@ class Transcript(QScrollArea):
         self._messages: list[MessageView] = []
         self._widgets: list[MessageWidget] = []  # of the last len(_widgets) messages
         self._is_adjusting = False
-        self._distance_from_end: int | None = None
+        self._share = 0.0  # of the way to the end, while the theme changes
+        self._num_kept = 0
+        self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
+        self._grow.setInterval(0)
+        self._grow.timeout.connect(self._on_grow)
         inner = QWidget()
         self._list = QVBoxLayout()
         self._outer = QVBoxLayout(inner)
@@ -73,6 +79,7 @@ class Transcript(QScrollArea):
         if isinstance(application, QApplication):
             application.focusChanged.connect(self._on_focus_changed)
         self._apply_metrics()
+        theme.about_to_change.connect(self._before_theme)
         theme.changed.connect(self._on_theme)
 
     # ------------------------------------------------------------------------------------------ content
@@ -84,6 +91,7 @@ class Transcript(QScrollArea):
         self._set_following(True)
         self._insert_widgets(self._messages[-ALIVE_AT_FIRST:], at_top=True)
         self._scroll_to_end()
+        self._grow.start()
 
     def sync(self, messages: Sequence[MessageView]) -> None:
         """Show another state of the same conversation: messages that stay keep their widgets and their place."""
@@ -172,17 +180,23 @@ class Transcript(QScrollArea):
     def _widget_of(self, message_id: str) -> MessageWidget | None:
         return next((widget for widget in reversed(self._widgets) if widget.message_id == message_id), None)
 
-    def _show_earlier(self) -> None:
+    def _on_grow(self) -> None:
+        num_hidden = len(self._messages) - len(self._widgets)
+        if num_hidden <= 0 or len(self._widgets) >= ALIVE_AT_REST:
+            self._grow.stop()
+        else:
+            self._show_earlier(_GROW_STEP)
+
+    def _show_earlier(self, step: int = ALIVE_STEP) -> None:
         num_hidden = len(self._messages) - len(self._widgets)
         if num_hidden <= 0 or self._is_adjusting:
             return
         self._is_adjusting = True
         bar = self.verticalScrollBar()
-        self._distance_from_end = bar.maximum() - bar.value()
-        self._insert_widgets(self._messages[max(0, num_hidden - ALIVE_STEP) : num_hidden], at_top=True)
+        distance_from_end = bar.maximum() - bar.value()
+        self._insert_widgets(self._messages[max(0, num_hidden - step) : num_hidden], at_top=True)
         self._settle_layout()
-        bar.setValue(bar.maximum() - self._distance_from_end)
-        self._distance_from_end = None
+        bar.setValue(bar.maximum() - distance_from_end)
         self._is_adjusting = False
 
     # ------------------------------------------------------------------------------------------ scrolling
@@ -264,18 +278,24 @@ class Transcript(QScrollArea):
         if margins != self._outer.contentsMargins():
             self._outer.setContentsMargins(margins)
 
-    def _on_theme(self) -> None:
-        messages, was_following = self._messages, self.is_following
-        bar = self.verticalScrollBar()
-        share = bar.value() / max(1, bar.maximum())
+    def _before_theme(self) -> None:
+        """Let the messages go: restyling hundreds of widgets takes longer than making those in sight anew."""
         streamed = {widget.message_id: widget.current_view for widget in self._widgets}
+        messages = [streamed.get(view.record.id, view) for view in self._messages]
+        self._share = self.verticalScrollBar().value() / max(1, self.verticalScrollBar().maximum())
+        num_alive = len(self._widgets)
         self._clear()
+        self._messages, self._num_kept = messages, num_alive
+        QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+    def _on_theme(self) -> None:
         self._apply_metrics()
-        self._messages = [streamed.get(view.record.id, view) for view in messages]
-        self._insert_widgets(self._messages[-max(ALIVE_AT_FIRST, len(streamed)) :], at_top=True)
+        num_alive = ALIVE_AT_FIRST if self.is_following else self._num_kept
+        self._insert_widgets(self._messages[-num_alive:] if num_alive else [], at_top=True)
         self._settle_layout()
-        self._set_following(was_following)
-        bar.setValue(bar.maximum() if was_following else round(share * bar.maximum()))
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.maximum() if self.is_following else round(self._share * bar.maximum()))
+        self._grow.start()
 
     def _on_focus_changed(self, _old: QObject | None, new: QWidget | None) -> None:
         for widget in self._widgets:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QPlainTextEdit, QSpinBox, QWidget
 
 from app.settings import Setting
 from app.theme import Theme
@@ -80,14 +80,45 @@ def _switch_field(setting: Setting, theme: Theme) -> SettingField:
     return field
 
 
-class _IntegerBox(QSpinBox):
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()  # scrolling the page must not change what is under the pointer
+class _Box:
+    """What both number boxes share: their size, and that scrolling the page does not change them."""
 
+    def dress(self, theme: Theme) -> None:
+        assert isinstance(self, QAbstractSpinBox)
+        self._theme = theme
+        self.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.restyle()
 
-class _NumberBox(QDoubleSpinBox):
+    def restyle(self) -> None:
+        assert isinstance(self, QAbstractSpinBox)
+        px = self._theme.px
+        self.lineEdit().setTextMargins(px(8), 0, px(8), 0)
+        self.setFixedSize(px(112), px(34))
+
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()
+
+
+class _IntegerBox(_Box, QSpinBox):
+    pass
+
+
+class _NumberBox(_Box, QDoubleSpinBox):
+    pass
+
+
+class _TextBox(QPlainTextEdit):
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setProperty("look", "field")
+        self.setTabChangesFocus(True)
+        self.restyle()
+        theme.changed.connect(self.restyle)
+
+    def restyle(self) -> None:
+        self.setFixedHeight(self._theme.px(92))
 
 
 def _integer_field(setting: Setting, theme: Theme) -> SettingField:
@@ -99,7 +130,9 @@ def _integer_field(setting: Setting, theme: Theme) -> SettingField:
     if setting.maximum is not None and setting.maximum >= 4096:
         box.setSingleStep(1024)
     box.setSpecialValueText(ZERO_WORDS.get(setting.key, ""))
-    _dress(box, theme)
+    box.setKeyboardTracking(False)
+    box.dress(theme)
+    theme.changed.connect(box.restyle)
     field = SettingField(box, lambda value: box.setValue(value if isinstance(value, int) else 0))
     box.valueChanged.connect(field.say)
     return field
@@ -115,7 +148,9 @@ def _number_field(setting: Setting, theme: Theme) -> SettingField:
         setting.minimum * scale if setting.minimum is not None else -1e6,
         setting.maximum * scale if setting.maximum is not None else 1e6,
     )
-    _dress(box, theme)
+    box.setKeyboardTracking(False)
+    box.dress(theme)
+    theme.changed.connect(box.restyle)
     field = SettingField(
         box, lambda value: box.setValue(float(value) * scale if isinstance(value, int | float) else 0)
     )
@@ -124,9 +159,7 @@ def _number_field(setting: Setting, theme: Theme) -> SettingField:
 
 
 def _text_field(theme: Theme) -> SettingField:
-    edit = QPlainTextEdit()
-    edit.setProperty("look", "field")
-    edit.setTabChangesFocus(True)
+    edit = _TextBox(theme)
     timer = QTimer(edit)
     timer.setSingleShot(True)
     timer.setInterval(_TEXT_AFTER_MS)
@@ -139,23 +172,4 @@ def _text_field(theme: Theme) -> SettingField:
     field = SettingField(edit, show, is_wide=True)
     edit.textChanged.connect(timer.start)
     timer.timeout.connect(lambda: field.say(edit.toPlainText()))
-
-    def fit() -> None:
-        edit.setFixedHeight(theme.px(92))
-
-    fit()
-    theme.changed.connect(fit)
     return field
-
-
-def _dress(box: QSpinBox | QDoubleSpinBox, theme: Theme) -> None:
-    box.setKeyboardTracking(False)
-    box.setAlignment(Qt.AlignmentFlag.AlignRight)
-    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-
-    def fit() -> None:
-        box.lineEdit().setTextMargins(theme.px(8), 0, theme.px(8), 0)
-        box.setFixedSize(theme.px(112), theme.px(34))
-
-    fit()
-    theme.changed.connect(fit)

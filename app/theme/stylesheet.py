@@ -22,7 +22,7 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     #transcript, #transcript > QWidget > QWidget {{ background: {p.background}; border: none; }}
     #composer, QFrame[look="card"] {{
         background: {p.card}; border: 1px solid {p.hairline}; border-radius: {px(14)}px; }}
-    #composer[active="true"] {{ border-color: {p.muted}; }}
+    #composer[active="true"] {{ border-color: {p.outline}; }}
     QFrame[look="bubble"] {{
         background: {p.own_message};
         border-radius: {px(14)}px; border-bottom-right-radius: {px(2)}px; }}
@@ -151,7 +151,7 @@ def _scroll_bars(p: Palette, px: Callable[[float], int]) -> str:
     QScrollBar::handle {{ background: {p.track}; border-radius: {px(3)}px; margin: {px(2)}px; }}
     QScrollBar::handle:vertical {{ min-height: {px(36)}px; }}
     QScrollBar::handle:horizontal {{ min-width: {px(36)}px; }}
-    QScrollBar::handle:hover {{ background: {p.muted}; }}
+    QScrollBar::handle:hover {{ background: {p.outline}; }}
     QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::sub-page {{
         background: transparent; border: none; width: 0; height: 0; }}
     """

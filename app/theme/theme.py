@@ -27,9 +27,11 @@ class Theme(QObject):
         zoom: the person's own scale, 1 is as designed.
 
     Signals:
+        about_to_change: the next thing is a change; drop what is cheaper to make anew than to restyle.
         changed: palette or zoom are different now; restyle.
     """
 
+    about_to_change = Signal()
     changed = Signal()
 
     def __init__(self, app: QApplication, settings: Settings) -> None:
@@ -48,6 +50,7 @@ class Theme(QObject):
 
     def refresh(self) -> None:
         """Read the settings again and restyle everything."""
+        self.about_to_change.emit()
         choice = str(self._settings.value("theme"))
         scheme = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}.get(choice)
         hints = self._app.styleHints()

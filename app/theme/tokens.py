@@ -10,7 +10,7 @@ class Palette:
     """One colour for each role, as ``#RRGGBB``.
 
     Surfaces are ``background`` to ``code``; ``TEXT_SURFACES`` says which text colours stand on them.
-    ``track`` is the empty part of a meter and ``hairline`` a border: neither carries text.
+    ``hairline`` and ``outline`` are borders at rest and in use, ``track`` is the empty part of a meter: no text.
     """
 
     is_dark: bool
@@ -29,6 +29,7 @@ class Palette:
     good: str
     caution: str
     hairline: str
+    outline: str
     track: str
 
 
@@ -49,6 +50,7 @@ LIGHT = Palette(
     good="#276C44",
     caution="#855B00",
     hairline="#E4E0D9",
+    outline="#C9C2B7",
     track="#E4DED6",
 )
 
@@ -69,6 +71,7 @@ DARK = Palette(
     good="#6CC28F",
     caution="#D9A441",
     hairline="#35322E",
+    outline="#57524B",
     track="#35322E",
 )
 

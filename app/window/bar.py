@@ -39,8 +39,7 @@ class Bar(QWidget):
         self._row.addWidget(self._meter)
         controller.context_used.connect(self._on_context)
         controller.model_loaded.connect(self._on_model)
-        controller.model_ejected.connect(lambda: self._on_context(0, 0, 0))
-        controller.conversation_opened.connect(lambda _id: self._on_opened(controller))
+        controller.model_ejected.connect(self._on_ejected)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
         info = controller.model_info
@@ -71,9 +70,8 @@ class Bar(QWidget):
         used, reused, _ = self._numbers
         self._on_context(used, reused, info.context_length)
 
-    def _on_opened(self, controller: ChatController) -> None:
-        if not controller.current_messages:
-            self._on_context(0, 0, self._numbers[2])
+    def _on_ejected(self) -> None:
+        self._on_context(0, 0, 0)
 
     def _fit(self) -> None:
         """Leave out what has no room: first the word, then the bar."""

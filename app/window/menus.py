@@ -170,7 +170,7 @@ def _build_view_menu(menu: QMenu, theme: Theme, settings: Settings, actions: Win
         by_value[settings.value("theme")].setChecked(True)
 
     show_choice()
-    theme.changed.connect(show_choice)
+    looks.aboutToShow.connect(show_choice)
     menu.addSeparator()
     _add(menu, "Full screen", "F11", actions.toggle_full_screen)
     return sidebar

@@ -119,11 +119,11 @@ class Sidebar(QWidget):
         self.list.pin_requested.connect(controller.pin_conversation)
         self.list.delete_requested.connect(self.delete_requested)
         controller.conversations_changed.connect(self._refresh)
-        controller.conversation_opened.connect(lambda _id: self._refresh())
-        controller.generation_started.connect(lambda *_ids: self._refresh())
-        controller.generation_finished.connect(lambda *_ids: self._refresh())
+        controller.conversation_opened.connect(self._refresh)
+        controller.generation_started.connect(self._refresh)
+        controller.generation_finished.connect(self._refresh)
 
-    def _refresh(self) -> None:
+    def _refresh(self, *_ids: str) -> None:
         records = self._controller.conversations
         self.list.conversations.show_records(records, self._controller.generating_ids)
         if not self._settings.isChecked():

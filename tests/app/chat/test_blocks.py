@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.chat.blocks import Block, BlockKind, BlockStream, displayable, parse_blocks
+from app.chat.blocks import MAX_OPEN_CHARACTERS, Block, BlockKind, BlockStream, displayable, parse_blocks
 
 WHOLE = """# A heading
 Text with **bold** and <smirk>.
@@ -104,6 +104,17 @@ def test_half_a_line_does_not_end_a_list() -> None:
     finished = [block for piece in ("1. a\n\n", "2", ". b\n", "\nend\n") for block in stream.push(piece).finished]
     assert len(finished) == 1
     assert [token.type for token in finished[0].tokens].count("list_item_open") == 2
+
+
+def test_no_block_stays_open_for_ever() -> None:
+    for line in ("12345 ", "- an item of a list\n", "7. an item\n"):
+        stream = BlockStream()
+        finished = [block for _ in range(2000) for block in stream.push(line).finished]
+        assert len(finished) >= 1
+        assert len(stream._open_source) <= MAX_OPEN_CHARACTERS + len(line)
+        finished += stream.finish().finished
+        text = "".join(t.content for block in finished for t in block.tokens if t.type == "inline")
+        assert text.count(line.split()[-1]) == 2000
 
 
 @pytest.mark.parametrize("text", ["<smirk> waffles", "<script>x</script>", "<b onmouseover=x>", "<img src=h>"])

@@ -27,4 +27,5 @@ def test_what_is_being_read() -> None:
     assert reading_line(0, 1204, 0) == "reading 1,204 tokens"
     assert reading_line(612, 1204, 0) == "reading 612 of 1,204 tokens"
     assert reading_line(612, 1204, 100) == "reading 512 of 1,104 tokens · 100 reused"
+    assert reading_line(1204, 1204, 1148) == "read 56 tokens · 1,148 reused"
     assert tokens(1) == "1 token"
