@@ -41,7 +41,7 @@ class CpuBackend:
         num_threads: int = 0,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> None:
-        """``num_threads`` 0 means one a physical core. ``on_progress(text, fraction)`` hears of compiled kernels."""
+        """``num_threads`` 0 means one a physical core. ``on_progress(text, fraction)`` hears of compilation."""
         self.max_batch_tokens = max_batch_tokens
         self.num_blocks = num_blocks
         self._plan = plan

@@ -1,8 +1,8 @@
 """The loop that runs a program of kernels on every thread (machine code; its owner is ``threads``).
 
-Every thread walks the whole program and takes its share of the work inside each kernel. Threads wait for each other at
-barriers, and workers for the next step, first by a short spin and then asleep on the system's condition variable: a
-neighbour that needs the core gets it, and an idle engine uses none.
+Every thread walks the whole program and takes its share of the work inside each kernel. Threads wait for each
+other at barriers, and workers for the next step, first by a short spin and then asleep on the system's condition
+variable: a neighbour that needs the core gets it, and an idle engine uses none.
 
 ``control`` draws the layouts. This module knows nothing of ops, plans or models.
 """
@@ -12,9 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import types
 
 from engine.kernels.cpu.control import (
     ARRIVED,
@@ -38,55 +36,51 @@ from engine.kernels.cpu.control import (
     STEP,
     WAIT_TIMEOUT,
 )
-from engine.kernels.cpu.simd import atomic_add, atomic_load, atomic_store, load_i64, pause
+from engine.kernels.cpu.simd import (
+    I32,
+    I64,
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    define,
+    inline,
+    load_i64,
+    pause,
+    pointer,
+)
 
-_I64 = ir.IntType(64)
 _POINTER = ir.IntType(8).as_pointer()
 
 
-@intrinsic
-def call_kernel(typing_context: Any, address: Any, op: Any, step: Any, thread: Any, num_threads: Any) -> Any:
-    """Call a kernel by its address (numba's native signature, see ``jit``)."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        slot = cgutils.alloca_once(builder, _POINTER)
-        function = ir.FunctionType(ir.IntType(32), [_POINTER.as_pointer()] * 2 + [_I64] * 4)
-        pointer = builder.inttoptr(arguments[0], function.as_pointer())
-        builder.call(pointer, [slot, slot, *arguments[1:]])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 5), generate
+def _emit_call_kernel(b: Any, address: Any, *arguments: Any) -> None:
+    with b.goto_entry_block():
+        unused = b.alloca(_POINTER)
+    function = ir.FunctionType(I32, [_POINTER.as_pointer()] * 2 + [I64] * 4)
+    b.call(pointer(b, address, function), [unused, unused, *arguments])
 
 
-@intrinsic
-def call_system(typing_context: Any, address: Any, first: Any, second: Any, third: Any, fourth: Any) -> Any:
-    """Call a C function of integers by its address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function = ir.FunctionType(ir.IntType(32), [_I64] * 4)
-        builder.call(builder.inttoptr(arguments[0], function.as_pointer()), arguments[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 5), generate
+def _emit_call_system(b: Any, address: Any, *arguments: Any) -> None:
+    b.call(pointer(b, address, ir.FunctionType(I32, [I64] * 4)), arguments)
 
 
-@intrinsic
-def fence(typing_context: Any) -> Any:
-    """Order earlier stores before later loads."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(), generate
+def _emit_fence(b: Any) -> None:
+    b.fence("seq_cst")
 
 
-@njit(nogil=True)
+# call_kernel(address, op, step, thread, num_threads): a kernel in numba's native signature, see ``jit``.
+call_kernel = define(types.void, [types.int64] * 5, _emit_call_kernel)
+# call_system(address, a, b, c, d): a C function of integers.
+call_system = define(types.void, [types.int64] * 5, _emit_call_system)
+# fence(): earlier stores come before later loads.
+fence = define(types.void, [], _emit_fence)
+
+
+@inline
 def wait_while(control: int, slot: int, value: int, spins: int) -> None:
     """Return once the slot holds another value: ``spins`` looks, then sleep.
 
-    No wake-up is lost: a sleeper counts itself in ``NUM_ASLEEP`` before it looks under the mutex, and whoever changes
-    the slot looks at the count after the change.
+    No wake-up is lost: a sleeper counts itself in ``NUM_ASLEEP`` before it looks under the mutex, and whoever
+    changes the slot looks at the count after the change.
     """
     address = control + slot * 8
     for _ in range(spins):
@@ -104,7 +98,7 @@ def wait_while(control: int, slot: int, value: int, spins: int) -> None:
     atomic_add(asleep, -1)
 
 
-@njit(nogil=True)
+@inline
 def wake(control: int) -> None:
     """Wake the sleepers, if any, after a slot was changed."""
     fence()
@@ -115,7 +109,7 @@ def wake(control: int) -> None:
         call_system(load_i64(control + CALL_UNLOCK * 8), mutex, 0, 0, 0)
 
 
-@njit(nogil=True)
+@inline
 def barrier(control: int, num_threads: int) -> None:
     """Return once all threads have come here."""
     if num_threads == 1:
@@ -129,7 +123,7 @@ def barrier(control: int, num_threads: int) -> None:
         wait_while(control, BARRIER_GENERATION, generation, load_i64(control + BARRIER_SPINS * 8))
 
 
-@njit(nogil=True)
+@inline
 def walk(control: int, thread: int, num_threads: int) -> None:
     """Run the program once; returns when all threads are through."""
     row = load_i64(control + PROGRAM * 8)
@@ -143,7 +137,7 @@ def walk(control: int, thread: int, num_threads: int) -> None:
 
 
 def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
-    """Kernel for the calling thread (thread 0): begin a step, take part, return when it is done. ``op`` is control."""
+    """Kernel for the calling thread (thread 0): begin a step, take part, return at its end. ``op`` is control."""
     atomic_add(op + GENERATION * 8, 1)
     if num_threads > 1:
         wake(op)

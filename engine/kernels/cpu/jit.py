@@ -2,12 +2,13 @@
 
 A kernel is a function of four int64 (op, step, thread, num_threads) that returns nothing and raises nothing. Its
 object file is loaded with llvmlite alone, so a start from a warm cache never waits for numba. The code at
-``Kernel.address`` has numba's native signature: ``int32 f(void **result, void **error, int64, int64, int64, int64)``;
-``executor.call_kernel`` and ``Kernel.__call__`` know it.
+``Kernel.address`` has numba's native signature: ``int32 f(void **result, void **error, int64, int64, int64,
+int64)``; ``executor.call_kernel`` and ``Kernel.__call__`` know it.
 
 The file's name holds a hash of everything the code depends on: the sources of the kernel's module and of those it
-imports from this package, the instruction set, the processor, and the versions of numba and llvmlite. A stale file is
-thus never found, whatever folder or install it came from. A folder that cannot be written costs only the next start.
+imports from this package, the instruction set, the processor, and the versions of numba and llvmlite. A stale
+file is thus never found, whatever folder or install it came from. A folder that cannot be written costs only the
+next start.
 
 This module knows nothing of ops or plans.
 """
@@ -96,7 +97,7 @@ class Kernel:
 
 
 def compile_kernel(function: KernelFunction) -> Kernel:
-    """Kernel of a plain function of a module; its ``__name__`` must be unique there, for it names the cached file."""
+    """Kernel of a plain function; its ``__name__`` must be unique in its module, for it names the cached file."""
     source = KernelSource(function.__module__.removeprefix(f"{PACKAGE}."), function.__name__)
     with _LOADER.lock:
         return _LOADER.load(source, lambda: function)
@@ -107,8 +108,8 @@ def load_kernels(
 ) -> dict[KernelSource, Kernel]:
     """Load kernels, compiling those that the cache lacks.
 
-    ``on_progress(text, fraction)`` is called, before each compilation and once at the end, only when something has to
-    be compiled. Safe to call from several threads; compilation is serial.
+    ``on_progress(text, fraction)`` is called, before each compilation and once at the end, only when something
+    has to be compiled. Safe to call from several threads; compilation is serial.
     """
     kernels: dict[KernelSource, Kernel] = {}
     with _LOADER.lock:
@@ -221,21 +222,30 @@ _LOADER = _Loader()
 
 def _compile(function: KernelFunction) -> tuple[str, bytes]:
     """Symbol and object file of a kernel."""
-    from numba import njit, types  # noqa: PLC0415  (only a cold start pays for it)
+    from numba import njit, types  # only a cold start pays for it
 
-    dispatcher = njit(
-        types.void(types.int64, types.int64, types.int64, types.int64),
-        nogil=True,
-        fastmath=True,
-        error_model="numpy",
-        boundscheck=False,
-        no_cfunc_wrapper=True,
-        no_cpython_wrapper=True,
-        _nrt=False,
-    )(function)
+    options: dict[str, Any] = {
+        "nogil": True,
+        "fastmath": True,
+        "error_model": "numpy",
+        "boundscheck": False,
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": True,
+        "_nrt": False,
+    }
+    dispatcher: Any = njit(types.void(*[types.int64] * 4), **options)(function)
     (result,) = dispatcher.overloads.values()
+    _check_symbols(result.library)
     _name, _kind, (code, _bitcode) = result.library.serialize_using_object_code()
     return str(result.fndesc.llvm_func_name), bytes(code)
+
+
+def _check_symbols(library: Any) -> None:
+    """Refuse code that calls what no other process would find: loading it would end the process."""
+    for function in library._final_module.functions:
+        is_known = function.name.startswith("llvm.") or llvm.address_of_symbol(function.name) is not None
+        if function.is_declaration and not is_known:
+            raise RuntimeError(f"the kernel needs {function.name}, which is not in its own code")
 
 
 def _object_path(source: KernelSource) -> Path:
@@ -272,7 +282,7 @@ def _write_object(path: Path, symbol: str, code: bytes) -> None:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove other versions of a kernel that nobody has written for a month (another build may use younger ones)."""
+    """Remove other versions of a kernel that are a month old; another build may use younger ones."""
     name = path.name.rpartition("-")[0]
     for other in path.parent.glob(f"{name}-*.o"):
         if other != path and time.time() - other.stat().st_mtime > _STALE_S:

@@ -3,8 +3,9 @@
 As in ``operands``: slot i is the int64 at ``op + 8 * i``; a float32 lies in the low half of its slot. A buffer is
 (rows, width) float32 without gaps. ``ROWS`` operands are ROWS_TOKENS or ROWS_LOGITS.
 
-Keys of a layer are (kv heads, blocks, key_dim, 16) float16, so that one load gives a value of 16 tokens; values are
-(kv heads, blocks, 16, padded value_dim) float16, padded to a multiple of 16 so that one load gives 16 values of a token.
+Keys of a layer are (kv heads, blocks, key_dim, 16) float16, so that one load gives a value of 16 tokens; values
+are (kv heads, blocks, 16, padded value_dim) float16, padded to a multiple of 16 so that one load gives 16 values
+of a token.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """From a plan to a program: which kernels run in which order on which addresses.
 
-Fuses where it saves a pass: a residual add goes into the matmul or the norm before it, and rows are quantised once for
-all matmuls that read them. Threads wait for each other only where an op touches what another thread wrote: ops that
-share out rows in the same way (``shares_rows``) follow each other without a wait. It knows the meaning of operands and
-nothing of architectures or threads.
+Fuses where it saves a pass: a residual add goes into the matmul or the norm before it, and rows are quantised
+once for all matmuls that read them. Threads wait for each other only where an op touches what another thread
+wrote: ops that share out rows in the same way (``shares_rows``) follow each other without a wait. It knows the
+meaning of operands and nothing of architectures or threads.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ class LoweredOp:
     """One row of a program.
 
     Attributes:
-        source: its kernel.
-        operands: by slot; a float stands for the bits of a float32.
-        reads, writes: what it touches that other ops touch.
-        shares_rows: the rows that threads share out by ``rows.first_row``, "tokens" or "logits"; None for other ways.
+        source: its kernel. operands: by slot; a float stands for the bits of a float32. reads, writes: what it
+        touches that other ops touch. shares_rows: the rows that threads share out by ``rows.first_row``, "tokens"
+        or "logits"; None for other ways.
     """
 
     source: KernelSource

@@ -90,7 +90,7 @@ class Memory:
         return self._vectors[id(tensor)].ctypes.data
 
     def angle_tables(self, table: RopeTable) -> tuple[int, int]:
-        """Addresses of the coarse and fine angles of a rope table: (positions, pairs, 2) cosine and sine, float64."""
+        """Addresses of a rope table's coarse and fine angles: (positions, pairs, 2) cosine and sine, float64."""
         if id(table) not in self._tables:
             frequencies = np.asarray(table.inv_freq, np.float64)
             coarse = np.arange(-(-self._max_positions // FINE_POSITIONS)) * FINE_POSITIONS
@@ -117,6 +117,6 @@ def _float_values(tensor: Tensor) -> npt.NDArray[np.float32]:
         case TensorType.BF16:
             return (tensor.data.copy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
         case _:
-            from engine.kernels.dequantize import dequantize_vector  # noqa: PLC0415  (rare, and slow to import)
+            from engine.kernels.dequantize import dequantize_vector  # rare, and slow to import
 
             return np.ascontiguousarray(dequantize_vector(tensor))

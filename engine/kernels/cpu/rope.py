@@ -1,9 +1,10 @@
 """Rotary position embedding (Su et al. 2021): the angles of a step's tokens, and the rotation of heads.
 
-Angles come from two small tables by the addition theorem: position p = 64 a + b turns by the sum of the angles of 64 a
-and b. The tables are float64, so an angle of position 100,000 is as exact as one of position 1, and no kernel needs a
-sine. Rotated are the first 2 * pairs values of each head: value i with i + pairs ("halves"), or 2 i with 2 i + 1
-("pairs"; there each cosine is stored twice and each sine as -sin, +sin, so that a vector meets its own).
+Angles come from two small tables by the addition theorem: position p = 64 a + b turns by the sum of the angles of
+64 a and b. The tables are float64, so an angle of position 100,000 is as exact as one of position 1, and no
+kernel needs a sine. Rotated are the first 2 * pairs values of each head: value i with i + pairs ("halves"), or 2
+i with 2 i + 1 ("pairs"; there each cosine is stored twice and each sine as -sin, +sin, so that a vector meets its
+own).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def _emit_store_part(b: Any, address: Any, value: Any, count: Any) -> None:
     call_llvm(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), values)
 
 
-# load_part(address, count): ``count`` values and zeros; touches no byte beyond them. Any count of 16 or more loads all.
+# load_part(address, count): ``count`` values and zeros; touches no byte beyond them. 16 or more load all.
 load_part = define(F32X16, [types.int64, types.int64], _emit_load_part)
 # store_part(address, vector, count): its first ``count`` values.
 store_part = define(types.void, [types.int64, F32X16, types.int64], _emit_store_part)

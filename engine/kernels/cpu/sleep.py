@@ -1,8 +1,8 @@
 """Addresses of the system's mutex and condition variable, so that threads outside Python can sleep and be woken.
 
-POSIX gives ``pthread_mutex_*`` and ``pthread_cond_*``, Windows slim locks and condition variables; both work on plain
-zeroed memory and are called by address from machine code with up to four integer arguments (surplus arguments are
-ignored by the calling conventions of all systems served).
+POSIX gives ``pthread_mutex_*`` and ``pthread_cond_*``, Windows slim locks and condition variables; both work on
+plain memory and are called by address from machine code with four integer arguments (the calling conventions of
+all systems served ignore surplus ones).
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ def sleep_calls() -> SleepCalls:
     else:
         library = ctypes.CDLL(None)
         names = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_broadcast")
-    addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
-    return SleepCalls(*addresses, wait_timeout=_FOREVER)
+    lock, unlock, wait, wake_all = (
+        ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names
+    )
+    return SleepCalls(lock, unlock, wait, wake_all, _FOREVER)
 
 
 def initialize(mutex: int, condition: int) -> None:

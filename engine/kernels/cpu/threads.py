@@ -94,7 +94,7 @@ class ThreadTeam:
         self._finalizer = weakref.finalize(self, _stop, kernels[STOP_WORKERS], block, threads)
 
     def set_program(self, program: npt.NDArray[np.int64], step: npt.NDArray[np.int64]) -> None:
-        """Take the program (ops, ROW_SLOTS) and the step state that the next steps run; the caller keeps both alive."""
+        """The program (ops, ROW_SLOTS) and step state of the steps to come; the caller keeps both alive."""
         self._control[PROGRAM] = program.ctypes.data
         self._control[NUM_OPS] = len(program)
         self._control[STEP] = step.ctypes.data

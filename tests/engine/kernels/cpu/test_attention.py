@@ -30,7 +30,7 @@ class Layer:
         self.values: dict[int, Floats] = {}
 
     def step(self, parts: list[tuple[int, int, int, np.ndarray]]) -> None:
-        """Each part is (sequence, start, count, block table): run all in one step and compare with the reference."""
+        """Each part is (sequence, start, count, block table): run all in one step, as the reference does."""
         total = sum(count for _, _, count, _ in parts)
         query, key, value = (
             self.rng.standard_normal((total, b.width), np.float32) for b in (self.query, self.key, self.value)
