@@ -116,6 +116,33 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=5.0,
     ),
     Setting(
+        "presence_penalty",
+        0.0,
+        "Presence penalty",
+        "Above 0 makes words that were used less likely; 0 is off.",
+        "Answers",
+        minimum=-2.0,
+        maximum=2.0,
+    ),
+    Setting(
+        "frequency_penalty",
+        0.0,
+        "Frequency penalty",
+        "Above 0 makes a word less likely each time it is used; 0 is off.",
+        "Answers",
+        minimum=-2.0,
+        maximum=2.0,
+    ),
+    Setting(
+        "seed",
+        -1,
+        "Seed",
+        "The same seed chooses the same words again; -1 draws another for each answer.",
+        "Answers",
+        minimum=-1,
+        maximum=2**31 - 1,
+    ),
+    Setting(
         "max_tokens", 0, "Longest answer", "In tokens; 0 is as long as the context allows.", "Answers", minimum=0
     ),
     Setting(

@@ -143,6 +143,9 @@ class Answering(QObject):
             top_p=value("top_p"),
             min_p=value("min_p"),
             repeat_penalty=value("repeat_penalty"),
+            presence_penalty=value("presence_penalty"),
+            frequency_penalty=value("frequency_penalty"),
+            seed=seed if (seed := value("seed")) >= 0 else None,
         )
 
     def _on_model_loaded(self, info: ModelInfo) -> None:

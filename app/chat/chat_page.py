@@ -232,14 +232,20 @@ class _Centred(QWidget):
 
     def __init__(self, inner: QWidget) -> None:
         super().__init__()
-        self._inner = inner
+        self._max_width = 0
+        self._margin = 0
         self._row = QHBoxLayout(self)
-        self._row.addStretch(1)
-        self._row.addWidget(inner, 1000)
-        self._row.addStretch(1)
+        self._row.addWidget(inner)
 
     def set_metrics(self, max_width: int, margin: int) -> None:
-        """How wide the inner widget may be, and its distance from the sides."""
-        self._inner.setMaximumWidth(max_width)
-        self._row.setContentsMargins(margin, 0, margin, 0)
-        self._row.setSpacing(0)
+        """How wide the inner widget may be, and its least distance from the sides."""
+        self._max_width, self._margin = max_width, margin
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        left = max(self._margin, (self.width() - self._max_width) // 2)
+        self._row.setContentsMargins(left, 0, max(self._margin, self.width() - self._max_width - left), 0)

@@ -13,8 +13,14 @@ from app.theme import Theme
 from app.widgets.buttons import SegmentedControl, Switch
 
 _WORDS = {"system": "As the system", "light": "Light", "dark": "Dark"}
-ZERO_WORDS = {"context_length": "automatic", "num_threads": "automatic", "max_tokens": "no limit", "top_k": "off"}
-"""What 0 means, for the settings where it is no number."""
+LEAST_WORDS = {
+    "context_length": "automatic",
+    "num_threads": "automatic",
+    "max_tokens": "no limit",
+    "top_k": "off",
+    "seed": "random",
+}
+"""What the smallest value means, for the settings where it is no number."""
 _PERCENT_KEYS = {"zoom"}
 _TEXT_AFTER_MS = 400
 _MAX_INTEGER = 2**31 - 1
@@ -127,9 +133,9 @@ def _integer_field(setting: Setting, theme: Theme) -> SettingField:
         int(setting.minimum) if setting.minimum is not None else -_MAX_INTEGER - 1,
         min(int(setting.maximum), _MAX_INTEGER) if setting.maximum is not None else _MAX_INTEGER,
     )
-    if setting.maximum is not None and setting.maximum >= 4096:
+    if setting.key == "context_length":
         box.setSingleStep(1024)
-    box.setSpecialValueText(ZERO_WORDS.get(setting.key, ""))
+    box.setSpecialValueText(LEAST_WORDS.get(setting.key, ""))
     box.setKeyboardTracking(False)
     box.dress(theme)
     theme.changed.connect(box.restyle)

@@ -306,3 +306,19 @@ def test_the_context_is_reported_for_the_open_chat(bench: Bench) -> None:
     assert used[-1] == (13, 4, 2048)
     bench.controller.new_conversation()
     assert used[-1] == (0, 0, 2048)
+
+
+def test_the_settings_reach_the_engine(bench: Bench) -> None:
+    settings = bench.context.settings
+    settings.set("presence_penalty", 0.5)
+    settings.set("frequency_penalty", 0.25)
+    assert bench.controller.send("one")
+    bench.request()
+    sampling = bench.engine.requests[-1].sampling
+    assert (sampling.presence_penalty, sampling.frequency_penalty, sampling.seed) == (0.5, 0.25, None)
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    settings.set("seed", 7)
+    assert bench.controller.send("two")
+    bench.qtbot.waitUntil(lambda: len(bench.engine.requests) == 2, timeout=3000)
+    assert bench.engine.requests[-1].sampling.seed == 7

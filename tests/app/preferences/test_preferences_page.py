@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QSpinBox
 from pytestqt.qtbot import QtBot
 
 from app.preferences.preferences_page import PreferencesPage, SettingRow
-from app.preferences.setting_field import ZERO_WORDS
+from app.preferences.setting_field import LEAST_WORDS
 from app.settings import SETTINGS, Settings
 from app.theme import Theme
 
@@ -88,5 +88,5 @@ def test_the_search_filters(page: PreferencesPage) -> None:
     assert all(row.isVisible() for row in page.rows())
 
 
-def test_words_for_zero_belong_to_settings_that_exist() -> None:
-    assert set(ZERO_WORDS) <= {setting.key for setting in SETTINGS}
+def test_words_for_the_least_value_belong_to_settings_that_exist() -> None:
+    assert set(LEAST_WORDS) <= {setting.key for setting in SETTINGS}
