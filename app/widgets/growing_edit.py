@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMimeData, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
@@ -36,13 +36,8 @@ class GrowingEdit(QPlainTextEdit):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(0)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
-        self.restyle()
-        theme.changed.connect(self.restyle)
-
-    def restyle(self) -> None:
-        """Take the font from the theme."""
-        self.setFont(self._theme.font())
         self._fit()
+        theme.changed.connect(self._fit)
 
     @property
     def is_composing(self) -> bool:
@@ -78,6 +73,11 @@ class GrowingEdit(QPlainTextEdit):
         super().focusOutEvent(event)
         self._is_composing = False
         self.focus_changed.emit(False)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

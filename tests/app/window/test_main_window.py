@@ -313,7 +313,10 @@ def test_zoom_and_theme_from_the_menu(window: MainWindow, settings: Settings, th
     _action(window, "Larger text").trigger()
     assert settings.value("zoom") == 1.1
     assert window.sidebar.width() == pytest.approx(width * 1.1, abs=1)
+    assert window.chat_page.composer.edit.font().pixelSize() == theme.font().pixelSize()
+    assert window.chat_page.composer.edit.height() >= window.chat_page.composer.edit.fontMetrics().lineSpacing()
     _action(window, "Text as designed").trigger()
+    assert window.chat_page.composer.edit.font().pixelSize() == theme.font().pixelSize()
     _action(window, "Dark").trigger()
     assert theme.palette.is_dark
 
