@@ -17,6 +17,7 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     gguf                model files
     scoring             how well a model predicts a given text
     terminal            ``python -m engine``
+    bench               the benchmark behind ``python -m engine bench``
 
 The life of a request: ``EngineThread.submit(GenerateRequest)`` puts it on a queue. The engine thread takes it up
 between two steps; ``request`` renders the template and tokenizes, so that only the template's own text can yield
