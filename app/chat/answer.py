@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.answer_body import AnswerBody
 from app.chat.block_views import TextView
@@ -17,6 +17,7 @@ from app.chat.message_view import MessageWidget
 from app.storage.records import MessageStatus
 from app.theme import Theme
 from app.widgets.buttons import TextButton
+from app.widgets.label import Label
 from engine.protocol import Channel
 
 _FRAME_MS = 16
@@ -96,7 +97,7 @@ class Answer(MessageWidget):
         self._column.setSpacing(px(6))
         self.body = AnswerBody(theme)
         self.body.notice.connect(self.notice)
-        self._ending = QLabel()
+        self._ending = Label()
         self._ending.setWordWrap(True)
         self._ending.setAccessibleName("How the answer ended")
         self._ending.hide()

@@ -27,7 +27,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QSizePolicy,
     QTextBrowser,
     QVBoxLayout,
@@ -39,6 +38,7 @@ from app.chat.highlight import file_suffix, highlight
 from app.chat.prose import IS_RULE, QUOTE_LEVEL, ProseWriter
 from app.theme import Theme
 from app.widgets.buttons import TextButton
+from app.widgets.label import Label
 
 _SAFE_SCHEMES = {"http", "https", "mailto"}
 _CODE_LINE_PX = 20
@@ -303,8 +303,7 @@ class CodeCard(QFrame):
         self._shown = ""
         self._is_coloured = False
         self._language = ""
-        self._label = QLabel()
-        self._label.setProperty("look", "muted")
+        self._label = Label("", "muted")
         self._copy = TextButton(theme, "Copy")
         self._copy.setAccessibleName("Copy the code")
         self._save = TextButton(theme, "Save")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.figures import tokens
 from app.theme import Theme
 from app.widgets.buttons import LookButton
 from app.widgets.growing_edit import GrowingEdit
+from app.widgets.label import Label
 
 _COUNT_AFTER_MS = 250
 _HINT = "Enter sends · Shift+Enter new line"
@@ -40,14 +41,11 @@ class Composer(QWidget):
         self.edit = GrowingEdit(theme, max_lines=8, min_lines=1)
         self.edit.setPlaceholderText("Write a message")
         self.edit.setAccessibleName("Message")
-        self._count = QLabel()
-        self._count.setProperty("look", "muted")
+        self._count = Label("", "muted")
         self._count.setAccessibleName("Length of the message")
         self._button = LookButton(theme, "Send", "primary")
-        self._promise = QLabel("Everything stays on this machine.")
-        self._promise.setProperty("look", "muted")
-        self._hint = QLabel(_HINT)
-        self._hint.setProperty("look", "muted")
+        self._promise = Label("Everything stays on this machine.", "muted")
+        self._hint = Label(_HINT, "muted")
         self._inside = QVBoxLayout(self._frame)
         self._foot = QHBoxLayout()
         self._foot.addStretch(1)

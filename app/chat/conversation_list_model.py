@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 
 from PySide6.QtCore import QAbstractListModel, QLocale, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
+from app.chat.blocks import displayable
 from app.storage.records import ConversationRecord
+from app.widgets.label import plain_tooltip
 
 IS_HEADING = int(Qt.ItemDataRole.UserRole) + 1
 CONVERSATION_ID = int(Qt.ItemDataRole.UserRole) + 2
@@ -73,13 +75,15 @@ class ConversationListModel(QAbstractListModel):
         if record is None:
             is_text = role in {int(Qt.ItemDataRole.DisplayRole), int(Qt.ItemDataRole.AccessibleTextRole)}
             return row.heading if is_text else None
-        if role in {int(Qt.ItemDataRole.DisplayRole), int(Qt.ItemDataRole.EditRole)}:
+        if role == int(Qt.ItemDataRole.DisplayRole):
+            return displayable(record.title)
+        if role == int(Qt.ItemDataRole.EditRole):
             return record.title
         if role == int(Qt.ItemDataRole.AccessibleTextRole):
             busy = ", answering" if record.id in self._busy_ids else ""
             return f"{record.title}, {when(record.updated_at, self._now)}{busy}"
         if role == int(Qt.ItemDataRole.ToolTipRole):
-            return record.title
+            return plain_tooltip(displayable(record.title))
         values = {
             CONVERSATION_ID: record.id,
             WHEN: when(record.updated_at, self._now),

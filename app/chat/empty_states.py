@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.theme import Theme
 from app.widgets.buttons import ElidingButton, LookButton
+from app.widgets.label import Label
 
 SUGGESTIONS = (
     "Explain how a refrigerator works, in three sentences.",
@@ -31,12 +32,10 @@ class EmptyState(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._title = QLabel()
-        self._title.setProperty("look", "title")
+        self._title = Label("", "title")
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._title.setWordWrap(True)
-        self._text = QLabel()
-        self._text.setProperty("look", "help")
+        self._text = Label("", "help")
         self._text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._text.setWordWrap(True)
         self._buttons = QVBoxLayout()

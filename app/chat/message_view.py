@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QTextCursor
-from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.conversation import MessageView
 from app.storage.records import MessageStatus
 from app.theme import Theme
 from app.widgets.buttons import IconButton, LookButton, TextButton
 from app.widgets.growing_edit import GrowingEdit
+from app.widgets.label import Label
 from engine.protocol import Role
 
 
@@ -38,15 +39,13 @@ class MessageFoot(QWidget):
         self.setFixedHeight(px(26))
         self._previous = IconButton(theme, "chevron-left", "Previous version")
         self._next = IconButton(theme, "chevron-right", "Next version")
-        self._versions = QLabel()
-        self._versions.setProperty("look", "muted")
+        self._versions = Label("", "muted")
         self._versions.setAccessibleName("Version shown")
         self._copy = TextButton(theme, "Copy")
         self._copy.setAccessibleName("Copy the message")
         self._edit = TextButton(theme, "Edit")
         self._edit.setAccessibleName("Edit the message")
-        self._status = QLabel()
-        self._status.setProperty("look", "muted")
+        self._status = Label("", "muted")
         self._status.setAccessibleName("Figures")
         self._status.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)

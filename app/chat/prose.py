@@ -28,6 +28,7 @@ from PySide6.QtGui import (
 
 from app.chat.blocks import displayable
 from app.theme import Theme
+from app.widgets.label import plain_tooltip
 
 QUOTE_LEVEL = int(QTextFormat.Property.UserProperty) + 1
 """Block property: how many quotes the block stands in; the view paints their lines."""
@@ -266,7 +267,7 @@ class ProseWriter:
         result.setAnchorHref(address)
         result.setForeground(QBrush(self._theme.colour("accent")))
         result.setFontUnderline(True)
-        result.setToolTip(displayable(address))
+        result.setToolTip(plain_tooltip(displayable(address)))
         return result
 
     def _code_format(self, outer: QTextCharFormat) -> QTextCharFormat:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from app.preferences.setting_field import make_field
 from app.settings import SETTINGS, Setting, Settings
 from app.theme import Theme
 from app.widgets.buttons import IconButton, TextButton
+from app.widgets.label import Label
 
 _COLUMN_PX = 760
 
@@ -35,8 +36,7 @@ class PreferencesPage(QWidget):
         self.search.setPlaceholderText("Search the settings")
         self.search.setAccessibleName("Search the settings")
         self.search.textChanged.connect(self._on_search)
-        self._nothing = QLabel("No setting has these words.")
-        self._nothing.setProperty("look", "help")
+        self._nothing = Label("No setting has these words.", "help")
         self._nothing.hide()
         self._head = self._make_head()
         self._body = QWidget()
@@ -75,8 +75,7 @@ class PreferencesPage(QWidget):
         head.setObjectName("bar")
         head.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._head_row = QHBoxLayout(head)
-        title = QLabel("Settings")
-        title.setProperty("look", "section")
+        title = Label("Settings", "section")
         close = IconButton(self._theme, "close", "Back to the chat (Esc)")
         close.clicked.connect(self.closed)
         self._head_row.addWidget(title)
@@ -88,8 +87,7 @@ class PreferencesPage(QWidget):
         card = QFrame()
         card.setProperty("look", "card")
         inside = QVBoxLayout(card)
-        title = QLabel(group)
-        title.setProperty("look", "section")
+        title = Label(group, "section")
         inside.addWidget(title)
         rows: list[SettingRow] = []
         for setting in table:
@@ -135,10 +133,8 @@ class SettingRow(QWidget):
         self._settings = settings
         self._theme = theme
         self.searched_text = f"{setting.title} {setting.help} {setting.group}".lower()
-        title = QLabel(setting.title)
-        title.setProperty("look", "strong")
-        help_text = QLabel(setting.help)
-        help_text.setProperty("look", "help")
+        title = Label(setting.title, "strong")
+        help_text = Label(setting.help, "help")
         help_text.setWordWrap(True)
         self.field = make_field(setting, theme)
         self.field.editor.setAccessibleName(setting.title)

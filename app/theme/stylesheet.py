@@ -47,12 +47,10 @@ def _text(p: Palette, px: Callable[[float], int]) -> str:
     QLabel {{ color: {p.text}; background: transparent; }}
     QLabel[look="muted"] {{ color: {p.muted}; font-size: {px(12)}px; }}
     QLabel[look="help"] {{ color: {p.muted}; font-size: {px(12.5)}px; }}
-    QLabel[look="accent"] {{ color: {p.accent}; font-size: {px(12)}px; }}
     QLabel[look="caution"] {{ color: {p.caution}; font-size: {px(13)}px; }}
     QLabel[look="strong"] {{ font-weight: 600; }}
     QLabel[look="section"] {{ font-weight: 600; font-size: {px(15)}px; }}
     QLabel[look="title"] {{ font-weight: 600; font-size: {px(20)}px; }}
-    QLabel[look="group"] {{ color: {p.muted}; font-size: {px(11)}px; font-weight: 600; }}
     """
 
 

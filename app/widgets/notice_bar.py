@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app.theme import Theme
 from app.widgets.buttons import IconButton, LookButton
+from app.widgets.label import Label
 
 
 class NoticeBar(QFrame):
@@ -18,7 +19,7 @@ class NoticeBar(QFrame):
         super().__init__(parent)
         self._theme = theme
         self.setProperty("look", "notice")
-        self._label = QLabel()
+        self._label = Label()
         self._label.setWordWrap(True)
         self._action_button = LookButton(theme, "Undo")
         self._close = IconButton(theme, "close", "Dismiss")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.controller import ChatController
 from app.chat.figures import count
 from app.theme import Theme
 from app.widgets.buttons import IconButton
+from app.widgets.label import Label
 from app.widgets.meter import Meter
 from app.window.model_button import ModelButton
 from engine.protocol import ModelInfo
@@ -28,8 +29,7 @@ class Bar(QWidget):
         self._numbers = (0, 0, 0)
         self.sidebar_button = IconButton(theme, "sidebar", "Show the sidebar (Ctrl+B)")
         self.model_button = ModelButton(controller, theme)
-        self._label = QLabel()
-        self._label.setProperty("look", "muted")
+        self._label = Label("", "muted")
         self._meter = Meter(theme, "Context used")
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.sidebar_button)
@@ -77,7 +77,7 @@ class Bar(QWidget):
         """Leave out what has no room: first the word, then the bar."""
         used, _, total = self._numbers
         px = self._theme.px
-        is_wide = self.width() >= px(660)
+        is_wide = self.width() >= px(600)
         self._label.setText(f"{'Context ' if is_wide else ''}{count(used)} of {count(total)}")
         self._label.setVisible(total > 0)
         self._meter.setVisible(total > 0 and self.width() >= px(520))

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QGridLayout, QVBoxLayout, QWidget
 
 from app.theme import Theme
 from app.widgets.buttons import LookButton
+from app.widgets.label import Label
 
 _FIXED_SHORTCUTS = (
     ("Enter", "Send the message"),
@@ -27,9 +28,8 @@ def show_shortcuts(parent: QWidget, theme: Theme, shortcuts: Sequence[tuple[str,
     grid.setVerticalSpacing(theme.px(6))
     for row, (keys, name) in enumerate((*_FIXED_SHORTCUTS, *shortcuts)):
         half = (len(_FIXED_SHORTCUTS) + len(shortcuts) + 1) // 2
-        keys_label = QLabel(keys)
-        keys_label.setProperty("look", "muted")
-        grid.addWidget(QLabel(name), row % half, 0 if row < half else 2)
+        keys_label = Label(keys, "muted")
+        grid.addWidget(Label(name), row % half, 0 if row < half else 2)
         grid.addWidget(keys_label, row % half, 1 if row < half else 3)
     column.insertLayout(1, grid)
     dialog.open()
@@ -39,7 +39,7 @@ def show_shortcuts(parent: QWidget, theme: Theme, shortcuts: Sequence[tuple[str,
 def show_about(parent: QWidget, theme: Theme) -> QDialog:
     """What this program is, in three lines."""
     dialog, column = _dialog(parent, theme, "Fireside")
-    text = QLabel(
+    text = Label(
         f"Version {_version()}\n\nChats with language models that run on this machine, with an engine of its own.\n"
         "Nothing you write leaves it. Licensed under Apache-2.0."
     )
@@ -55,8 +55,7 @@ def _dialog(parent: QWidget, theme: Theme, title: str) -> tuple[QDialog, QVBoxLa
     column = QVBoxLayout(dialog)
     column.setContentsMargins(theme.px(24), theme.px(20), theme.px(24), theme.px(16))
     column.setSpacing(theme.px(14))
-    head = QLabel(title)
-    head.setProperty("look", "section")
+    head = Label(title, "section")
     close = LookButton(theme, "Close")
     close.setDefault(True)
     close.clicked.connect(dialog.reject)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QWidget
 
 from app.chat.controller import ChatController
 from app.theme import Theme, pixmap
+from app.widgets.label import plain_tooltip
 from engine.protocol import ModelInfo
 
 _MAX_PX = 520
@@ -59,7 +60,7 @@ class ModelButton(QPushButton):
         for entry in controller.models:
             is_loaded = info is not None and entry.path == info.path
             icon = theme.icon("check", "accent") if is_loaded else QIcon()
-            action = menu.addAction(icon, f"{entry.name}\t{entry.problem or entry.detail}")
+            action = menu.addAction(icon, _menu_text(f"{entry.name}\t{entry.problem or entry.detail}"))
             action.setEnabled(not entry.problem)
             if not is_loaded:
                 action.triggered.connect(lambda _checked=False, path=entry.path: controller.load_model(str(path)))
@@ -67,7 +68,9 @@ class ModelButton(QPushButton):
             menu.addSeparator()
         menu.addAction(theme.icon("file"), "Open a model file…\tCtrl+O").triggered.connect(self.open_requested)
         if info is not None:
-            menu.addAction(theme.icon("eject"), f"Eject {info.name}").triggered.connect(controller.eject_model)
+            menu.addAction(theme.icon("eject"), _menu_text(f"Eject {info.name}")).triggered.connect(
+                controller.eject_model
+            )
         return menu
 
     def show_menu(self) -> None:
@@ -147,7 +150,7 @@ class ModelButton(QPushButton):
     def _show(self, name: str, detail: str) -> None:
         self._name, self._detail = name, detail
         self.setAccessibleName(f"Model: {name}" + (f", {detail}" if detail else ""))
-        self.setToolTip(f"{name} · {detail}" if detail else name)
+        self.setToolTip(plain_tooltip(f"{name} · {detail}" if detail else name))
         self.updateGeometry()
         self.update()
 
@@ -164,6 +167,10 @@ class ModelButton(QPushButton):
     def _on_models_changed(self) -> None:
         if self._fraction is None:
             self.refresh()
+
+
+def _menu_text(text: str) -> str:
+    return text.replace("&", "&&")  # in a menu a single one marks the next letter
 
 
 def facts(info: ModelInfo) -> str:

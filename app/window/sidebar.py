@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from app.chat.controller import ChatController
 from app.chat.conversation_list import ConversationList
 from app.theme import Theme
 from app.widgets.buttons import LookButton
+from app.widgets.label import Label
 
 WIDTH_PX = 264
 _SEARCH_AFTER_MS = 120
@@ -60,8 +61,7 @@ class Sidebar(QWidget):
         self._search.setAccessibleName("Search all chats")
         self._search.setClearButtonEnabled(False)
         self.list = ConversationList(theme)
-        self._empty = QLabel()
-        self._empty.setProperty("look", "help")
+        self._empty = Label("", "help")
         self._empty.setWordWrap(True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._settings = LookButton(theme, "Settings", "row")

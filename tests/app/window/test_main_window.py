@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QDialog, QFileDialog, QLineEdit, QMenu, QPushButton
+from PySide6.QtWidgets import QDialog, QFileDialog, QLabel, QLineEdit, QMenu, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController
 from app.chat.conversation_list_model import CONVERSATION_ID
 from app.settings import Settings
+from app.storage.records import MessageStatus
 from app.theme import Theme
 from app.window.main_window import MainWindow
 from app.window.menus import shortcuts_of
@@ -363,6 +364,14 @@ def test_the_window_remembers_its_place_and_stays_on_a_screen(
     room = QGuiApplication.primaryScreen().availableGeometry()
     assert third.width() <= room.width()
     assert room.intersects(third.geometry())
+
+
+def test_no_label_reads_text_as_markup(window: MainWindow, fake: FakeController) -> None:
+    fake.notice.emit("<img src='file:///x.png'> is not there.")
+    fake.add(Role.ASSISTANT, "```<b>\nx\n```", status=MessageStatus.FAILED, error="<b>x</b>")
+    labels = window.findChildren(QLabel)
+    assert [label.text() for label in labels if label.textFormat() != Qt.TextFormat.PlainText] == []
+    assert window.chat_page.notice_bar.text.startswith("<img")
 
 
 def test_rendering_needs_no_network() -> None:
