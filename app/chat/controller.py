@@ -318,11 +318,17 @@ class ChatController(QObject):
 
     def _on_delta(self, generation: Generation, channel: str, text: str) -> None:
         self.delta.emit(generation.conversation_id, generation.message_id, channel, text)
+        used = generation.num_prompt_tokens + generation.num_completion_tokens
+        self._report_use(generation, used, generation.num_reused_tokens)
 
     def _on_reading(self, generation: Generation, computed: int, total: int, reused: int) -> None:
         self.reading_progress.emit(generation.conversation_id, computed, total, reused)
+        self._report_use(generation, total, reused)
+
+    def _report_use(self, generation: Generation, used: int, reused: int) -> None:
+        """The context that a running answer fills, while its conversation is the open one."""
         if generation.conversation_id == self._current_id and self._session.info is not None:
-            self.context_used.emit(total, reused, self._session.info.context_length)
+            self.context_used.emit(used, reused, self._session.info.context_length)
 
     def _on_ended(self, generation: Generation) -> None:
         view = generation.conversation.view(generation.message_id)

@@ -65,6 +65,8 @@ class Generation(QObject):
         self.num_reused_tokens = 0
         self.num_completion_tokens = 0
         self._is_ended = False
+        self._reasoning_began_s: float | None = None
+        self._reasoning_ms: float | None = None
         self._collection = collection
         self._answer: list[str] = []
         self._reasoning: list[str] = []
@@ -109,6 +111,9 @@ class Generation(QObject):
         if self._is_ended:
             return
         self._saver.cancel()
+        self._end_reasoning()
+        if stats is not None and self._reasoning_ms is not None:
+            stats = {**stats, "reasoning_ms": self._reasoning_ms}
         record = replace(self.sync(), status=status, error=error, stats=stats)
         self._is_ended = True
         self.conversation.update(record)
@@ -117,11 +122,20 @@ class Generation(QObject):
         self.ended.emit()
 
     def _on_delta(self, event: Delta) -> None:
-        parts = self._reasoning if event.channel is Channel.REASONING else self._answer
-        parts.append(event.text)
+        if event.channel is Channel.REASONING:
+            self._reasoning.append(event.text)
+            self._reasoning_began_s = self._reasoning_began_s or time.monotonic()
+        else:
+            self._answer.append(event.text)
+            self._end_reasoning()
         self.num_completion_tokens = event.num_completion_tokens
         self._saver.request()
         self.delta.emit(event.channel.value, event.text)
+
+    def _end_reasoning(self) -> None:
+        """Take the time that the reasoning took, once."""
+        if self._reasoning_began_s is not None and self._reasoning_ms is None:
+            self._reasoning_ms = (time.monotonic() - self._reasoning_began_s) * 1000
 
     def _save(self) -> None:
         self._collection.save_progress(self.sync())

@@ -26,6 +26,7 @@ def test_a_turn_streams_into_its_message_and_is_kept(bench: Bench, make_bench: B
     assert (answer.content, answer.reasoning, answer.status) == ("Hi!", "thinking", MessageStatus.COMPLETE)
     assert answer.stats is not None
     assert (answer.stats["tokens_per_second"], answer.stats["finish_reason"]) == (99.0, "stop")
+    assert answer.stats["reasoning_ms"] >= 0
     assert answer.model_name == "model"
     assert "".join(text for channel, text in deltas if channel == "answer") == "Hi!"
     assert bench.controller.conversations[0].title == "Hello there"
@@ -306,6 +307,20 @@ def test_the_context_is_reported_for_the_open_chat(bench: Bench) -> None:
     assert used[-1] == (13, 4, 2048)
     bench.controller.new_conversation()
     assert used[-1] == (0, 0, 2048)
+
+
+def test_the_context_fills_while_an_answer_is_written(bench: Bench) -> None:
+    reports: list[int] = []
+    bench.controller.context_used.connect(lambda used, _reused, _total: reports.append(used))
+    bench.controller.send("Hello")
+    request_id = bench.request()
+    bench.engine.say(request_id, "one")
+    bench.qtbot.waitUntil(lambda: bool(reports) and reports[-1] > 0)
+    first = reports[-1]
+    bench.engine.say(request_id, "two")
+    bench.qtbot.waitUntil(lambda: reports[-1] > first)
+    bench.engine.finish(request_id)
+    bench.wait_idle()
 
 
 def test_the_settings_reach_the_engine(bench: Bench) -> None:
