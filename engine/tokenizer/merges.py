@@ -9,6 +9,7 @@ listing all ways to split them instead takes 1.2 s and makes the merge table twi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -134,10 +135,17 @@ def _last_merges(codes, starts, lengths, scores, mergeable, table):  # type: ign
     return left, right
 
 
-def derive_merges(
-    tokens: list[str], scores: npt.NDArray[np.float32], mergeable: npt.NDArray[np.bool_]
-) -> list[tuple[str, str]]:
-    """The merges of a vocabulary, first to last.
+@dataclass(frozen=True, eq=False)
+class Merges:
+    """The merges of a vocabulary, first to last: ids (merges,) int32 of both parts and of what they make."""
+
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    made: npt.NDArray[np.int32]
+
+
+def derive_merges(tokens: list[str], scores: npt.NDArray[np.float32], mergeable: npt.NDArray[np.bool_]) -> Merges:
+    """The merges of a vocabulary.
 
     Args:
         tokens: texts by id.
@@ -152,9 +160,8 @@ def derive_merges(
     order = np.argsort(-scores, kind="stable")
     order = order[(left[order] >= 0) & (right[order] >= 0)]
     tied = _tied(scores[order])
-    text = tokens.__getitem__
     if not tied.any():
-        return list(zip(map(text, left[order].tolist()), map(text, right[order].tolist())))
+        return Merges(left[order], right[order], order.astype(np.int32))
     return _merges_with_ties(tokens, order, left, right, tied, mergeable)
 
 
@@ -175,20 +182,22 @@ def _merges_with_ties(
     right: npt.NDArray[np.int32],
     tied: npt.NDArray[np.bool_],
     mergeable: npt.NDArray[np.bool_],
-) -> list[tuple[str, str]]:
-    """Like the plain list, with every split of a token whose score another token has too.
+) -> Merges:
+    """Like the plain merges, with every split of a token whose score another token has too.
 
     A merge table cannot say "leftmost first" among equals; with all splits present the outcome is the same for
     the vocabularies in use, whose ties are padding and rare words.
     """
-    usable = {tokens[token_id] for token_id in np.flatnonzero(mergeable).tolist()}
-    merges: list[tuple[str, str]] = []
+    usable = {tokens[token_id]: token_id for token_id in np.flatnonzero(mergeable).tolist()}
+    merges: list[tuple[int, int, int]] = []
     for token_id, is_tied in zip(order.tolist(), tied.tolist()):
         if not is_tied:
-            merges.append((tokens[left[token_id]], tokens[right[token_id]]))
+            merges.append((left[token_id], right[token_id], token_id))
             continue
         token = tokens[token_id]
         for cut in range(1, len(token)):
-            if token[:cut] in usable and token[cut:] in usable:
-                merges.append((token[:cut], token[cut:]))
-    return merges
+            first, second = usable.get(token[:cut]), usable.get(token[cut:])
+            if first is not None and second is not None:
+                merges.append((first, second, token_id))
+    columns = np.array(merges, np.int32).reshape(-1, 3).T
+    return Merges(*np.ascontiguousarray(columns))

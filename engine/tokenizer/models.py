@@ -17,7 +17,8 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from engine.errors import UnsupportedModelError
 from engine.gguf import Metadata
-from engine.tokenizer.merges import derive_merges
+from engine.tokenizer.bpe import NUM_CODE_POINTS, CharacterEncoder, CharacterIds
+from engine.tokenizer.merges import Merges, derive_merges
 from engine.tokenizer.pre_tokenizers import PreTokenizer
 from engine.tokenizer.specials import SpecialTokens
 from engine.tokenizer.vocabulary import PREFIX, TokenType, Vocabulary, read_scores
@@ -103,35 +104,42 @@ def build_sentencepiece(metadata: Metadata, vocabulary: Vocabulary, specials: Sp
     mergeable: npt.NDArray[np.bool_] = np.zeros(len(vocabulary), np.bool_)
     mergeable[np.fromiter(ids.values(), np.int64, len(ids))] = True
     merges = derive_merges(vocabulary.tokens, scores, mergeable)
-    unknown = None
-    if vocabulary.unknown_id is not None:
-        unknown = vocabulary.tokens[vocabulary.unknown_id]
-        ids[unknown] = vocabulary.unknown_id
-    library = LibraryTokenizer(
-        models.BPE(
-            vocab=ids | _byte_vocabulary(vocabulary),
-            merges=merges,
-            byte_fallback=True,
-            fuse_unk=unknown is not None,
-            unk_token=unknown,
-        )
-    )
-    return _encode_with(library, escape_spaces=True)
+    characters = _character_ids(vocabulary, ids, vocabulary.unknown_id)
+    return _escape_spaces(CharacterEncoder(characters, merges).encode)
 
 
 def build_gemma4(metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens) -> Encode:
     """Gemma 4: BPE over characters with spaces as "▁", runs of line breaks apart, merges listed, byte fallback."""
-    ids = _plain_vocabulary(vocabulary, specials) | _byte_vocabulary(vocabulary)
-    merges = _read_merges(metadata, vocabulary, ids)
-    library = LibraryTokenizer(models.BPE(vocab=ids, merges=merges, byte_fallback=True))
-    library.pre_tokenizer = pre_tokenizers.Split(Regex(r"\n+"), "isolated")
-    return _encode_with(library, escape_spaces=True)
+    plain = _plain_vocabulary(vocabulary, specials)
+    ids = plain | _byte_vocabulary(vocabulary)
+    pairs = _read_merges(metadata, vocabulary, ids)
+    merges = Merges(
+        left=np.fromiter((ids[left] for left, _ in pairs), np.int32, len(pairs)),
+        right=np.fromiter((ids[right] for _, right in pairs), np.int32, len(pairs)),
+        made=np.fromiter((ids[left + right] for left, right in pairs), np.int32, len(pairs)),
+    )
+    characters = _character_ids(vocabulary, plain, None)
+    return _escape_spaces(CharacterEncoder(characters, merges, line_breaks_apart=True).encode)
 
 
-def _encode_with(library: LibraryTokenizer, *, escape_spaces: bool = False) -> Encode:
+def _character_ids(vocabulary: Vocabulary, ids: dict[str, int], unknown_id: int | None) -> CharacterIds:
+    """Ids of the single characters in ``ids``, and of bytes."""
+    by_code_point = np.full(NUM_CODE_POINTS, -1, np.int32)
+    for text, token_id in ids.items():
+        if len(text) == 1:
+            by_code_point[ord(text)] = token_id
+    by_byte = np.full(256, -1, np.int32)
+    for text, token_id in _byte_vocabulary(vocabulary).items():
+        by_byte[int(text[3:5], 16)] = token_id
+    return CharacterIds(by_code_point, by_byte, unknown_id)
+
+
+def _escape_spaces(encode: Encode) -> Encode:
+    return lambda text: encode(text.replace(" ", SPACE))
+
+
+def _encode_with(library: LibraryTokenizer) -> Encode:
     def encode(text: str) -> list[int]:
-        if escape_spaces:
-            text = text.replace(" ", SPACE)
         # The batch call lets other threads run meanwhile, a single one does not: 1.6 s for a text of 1 MB.
         ids: list[int] = library.encode_batch_fast([text], add_special_tokens=False)[0].ids
         return ids
