@@ -91,6 +91,7 @@ class ChatPage(QWidget):
     def _wire_views(self) -> None:
         controller, transcript, composer = self._controller, self.transcript, self.composer
         transcript.edit_requested.connect(controller.edit_and_resend)
+        transcript.edit_left.connect(self.focus_composer)
         transcript.regenerate_requested.connect(controller.regenerate)
         transcript.sibling_requested.connect(self._on_sibling)
         transcript.notice.connect(self.show_notice)

@@ -153,10 +153,13 @@ class ChatController(QObject):
         if conversation_id not in self._collection:
             return
         self._answering.stop(conversation_id)
+        if conversation_id == self._current_id:  # whoever hears of the deletion must find another one open
+            remaining = [record.id for record in self._collection.visible() if record.id != conversation_id]
+            other_id = remaining[0] if remaining else self._collection.blank().id
+            if other_id == conversation_id:
+                return
+            self._open(other_id)
         self._collection.delete(conversation_id)
-        if conversation_id == self._current_id:
-            remaining = self._collection.visible()
-            self._open(remaining[0].id if remaining else self._collection.blank().id)
 
     def restore_conversation(self, conversation_id: str) -> None:
         """Undo ``delete_conversation`` and open the conversation."""

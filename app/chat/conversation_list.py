@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import (
+    QAbstractItemDelegate,
     QAbstractItemView,
     QLineEdit,
     QListView,
@@ -114,10 +115,12 @@ class ConversationList(QListView):
 
     Signals:
         open_requested(id), rename_requested(id, title), pin_requested(id, is_pinned), delete_requested(id)
+        rename_left: Enter or Escape ended the editing of a title.
     """
 
     open_requested = Signal(str)
     rename_requested = Signal(str, str)
+    rename_left = Signal()
     pin_requested = Signal(str, bool)
     delete_requested = Signal(str)
 
@@ -136,7 +139,8 @@ class ConversationList(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._model.rename_requested.connect(self.rename_requested)
+        # Queued: the rows are made anew, and with the editor still open the focus would go to any neighbour.
+        self._model.rename_requested.connect(self.rename_requested, Qt.ConnectionType.QueuedConnection)
         theme.changed.connect(self.scheduleDelayedItemsLayout)
 
     @property
@@ -153,11 +157,23 @@ class ConversationList(QListView):
         elif self.currentIndex().row() != row or not self.selectionModel().isSelected(self._model.index(row)):
             self.setCurrentIndex(self._model.index(row))
 
+    @property
+    def chosen_id(self) -> str:
+        """The conversation under the keyboard's cursor; "" when there is none."""
+        index = self.currentIndex()
+        return str(index.data(CONVERSATION_ID)) if index.isValid() else ""
+
     def begin_rename(self, conversation_id: str) -> None:
         """Edit a title in place."""
         row = self._model.row_of(conversation_id)
         if row >= 0:
             self.edit(self._model.index(row))
+
+    def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:
+        had_focus = editor.hasFocus()
+        super().closeEditor(editor, hint)
+        if had_focus and self.state() != QAbstractItemView.State.EditingState:
+            self.rename_left.emit()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         super().mouseReleaseEvent(event)

@@ -115,7 +115,8 @@ class MessageFoot(QWidget):
         shows_versions = self._num_siblings > 1 and (shows_actions or not self._is_own) and not self._is_busy
         for widget in (self._previous, self._versions, self._next):
             widget.setVisible(shows_versions)
-        self._status.setVisible(self._is_busy or self._is_active)
+        if not self._is_own:  # without a place in the row it would be a window of its own
+            self._status.setVisible(self._is_busy or self._is_active)
 
     def _on_copy(self) -> None:
         self.copy_requested.emit()
@@ -173,12 +174,14 @@ class MessageWidget(QWidget):
 
     Signals:
         edit_requested(message_id, text), regenerate_requested(message_id), sibling_requested(message_id, step)
+        edit_left: an editor that had the keyboard's focus is gone.
         notice(text): something could not be done.
     """
 
     edit_requested = Signal(str, str)
     regenerate_requested = Signal(str)
     sibling_requested = Signal(str, int)
+    edit_left = Signal()
     notice = Signal(str)
 
     def __init__(self, theme: Theme, view: MessageView, *, is_own: bool, parent: QWidget | None = None) -> None:
@@ -226,12 +229,15 @@ class MessageWidget(QWidget):
     def end_edit(self) -> None:
         """Show the text again."""
         if self._editor is not None:
+            had_focus = self._editor.edit.hasFocus()
             self.edit_layout.removeWidget(self._editor)
             self._editor.hide()
             self._editor.deleteLater()
             self._editor = None
             self.edited.show()
             self.foot.set_busy(self.view.record.status is MessageStatus.STREAMING)
+            if had_focus:
+                self.edit_left.emit()
 
     def _on_edited(self, text: str) -> None:
         self.end_edit()

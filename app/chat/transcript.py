@@ -36,6 +36,7 @@ class Transcript(QScrollArea):
 
     Signals:
         edit_requested(message_id, text), regenerate_requested(message_id), sibling_requested(message_id, step)
+        edit_left: an editor that had the keyboard's focus is gone.
         notice(text): something could not be done.
         following_changed(is_following): the person left the end, or came back to it.
     """
@@ -43,6 +44,7 @@ class Transcript(QScrollArea):
     edit_requested = Signal(str, str)
     regenerate_requested = Signal(str)
     sibling_requested = Signal(str, int)
+    edit_left = Signal()
     notice = Signal(str)
     following_changed = Signal(bool)
 
@@ -161,6 +163,7 @@ class Transcript(QScrollArea):
         kind = OwnMessage if view.record.role is Role.USER else Answer
         widget: MessageWidget = kind(self._theme, view)
         widget.edit_requested.connect(self.edit_requested)
+        widget.edit_left.connect(self.edit_left)
         widget.regenerate_requested.connect(self.regenerate_requested)
         widget.sibling_requested.connect(self.sibling_requested)
         widget.notice.connect(self.notice)

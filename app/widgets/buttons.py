@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QIcon, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QFont, QFontMetrics, QIcon, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QPushButton, QWidget
 
 from app.theme import Theme
@@ -119,6 +119,16 @@ class Switch(QAbstractButton):
         painter.end()
 
 
+class _Segment(LookButton):
+    """A segment, wide enough for its word in the bold that it has while chosen."""
+
+    def sizeHint(self) -> QSize:
+        bold = QFont(self.font())
+        bold.setWeight(QFont.Weight.DemiBold)
+        more = QFontMetrics(bold).horizontalAdvance(self.text()) - self.fontMetrics().horizontalAdvance(self.text())
+        return super().sizeHint() + QSize(max(0, more), 0)
+
+
 class SegmentedControl(QWidget):
     """One of a few values, all in sight.
 
@@ -139,7 +149,7 @@ class SegmentedControl(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         for index, (value, word) in enumerate(choices):
-            button = LookButton(theme, word, "segment")
+            button = _Segment(theme, word, "segment")
             button.setAccessibleName(f"{name}: {word}")
             place = "first" if index == 0 else "last" if index == len(choices) - 1 else "middle"
             button.setProperty("place", place)

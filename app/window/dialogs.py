@@ -16,7 +16,6 @@ _FIXED_SHORTCUTS = (
     ("Enter", "Send the message"),
     ("Shift+Enter", "Break the line"),
     ("Esc", "Stop the answer, leave a field or the settings"),
-    ("F2", "Rename the chosen chat in the list"),
 )
 
 

@@ -89,6 +89,7 @@ class MainWindow(QMainWindow):
         controller = self._controller
         self.sidebar.settings_requested.connect(self._show_settings)
         self.sidebar.chat_requested.connect(self._show_chat)
+        self.sidebar.list.rename_left.connect(self.chat_page.focus_composer)
         self.sidebar.delete_requested.connect(self._delete)
         self.bar.sidebar_button.clicked.connect(self._toggle_sidebar)
         self.bar.model_button.open_requested.connect(self._open_model)
@@ -160,7 +161,8 @@ class MainWindow(QMainWindow):
 
     def _rename(self) -> None:
         self._set_sidebar(True)
-        self.sidebar.list.begin_rename(self._controller.current_id)
+        chats = self.sidebar.list
+        chats.begin_rename(chats.chosen_id if chats.hasFocus() else self._controller.current_id)
 
     def _toggle_pin(self) -> None:
         record = self._current_record()

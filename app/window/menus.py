@@ -75,7 +75,7 @@ def build_menus(window: QMainWindow, theme: Theme, settings: Settings, actions: 
     edit_last = _add(chat, "Edit the last message", "Ctrl+Up", actions.edit_last)
     copy_answer = _add(chat, "Copy the last answer", "Ctrl+Shift+C", actions.copy_answer)
     chat.addSeparator()
-    rename = _add(chat, "Rename the chat", "Ctrl+Shift+R", actions.rename)
+    rename = _add(chat, "Rename the chat", "F2", actions.rename)
     pin = _add(chat, "Pin the chat", "Ctrl+Shift+P", actions.toggle_pin)
     delete = _add(chat, "Delete the chat", "Ctrl+Shift+Backspace", actions.delete)
 

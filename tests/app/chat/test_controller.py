@@ -337,3 +337,16 @@ def test_the_settings_reach_the_engine(bench: Bench) -> None:
     assert bench.controller.send("two")
     bench.request()
     assert bench.engine.requests[-1].sampling.seed == 7
+
+
+def test_who_hears_of_a_deletion_finds_another_conversation_open(bench: Bench) -> None:
+    bench.ask("keep me", "yes")
+    kept_id = bench.controller.current_id
+    bench.controller.new_conversation()
+    bench.ask("delete me", "gone")
+    seen: list[list[str]] = []
+    bench.controller.conversations_changed.connect(lambda: seen.append(_texts(bench)))
+    bench.controller.delete_conversation(bench.controller.current_id)
+    assert bench.controller.current_id == kept_id
+    assert seen
+    assert all(texts == ["keep me", "yes"] for texts in seen)

@@ -247,3 +247,11 @@ def test_the_theme_can_change_in_the_middle_of_a_stream(transcript: Transcript, 
     answer = transcript.widgets[-1]
     assert isinstance(answer, Answer)
     assert answer.content == "before after"
+
+
+def test_an_own_message_that_wakes_up_opens_no_window(transcript: Transcript) -> None:
+    transcript.show_conversation(_messages(2))
+    before = {widget for widget in QApplication.topLevelWidgets() if widget.isVisible()}
+    transcript.widgets[0].set_focus_inside(True)
+    assert transcript.widgets[0].foot._copy.isVisible()
+    assert {widget for widget in QApplication.topLevelWidgets() if widget.isVisible()} == before

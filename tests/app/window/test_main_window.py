@@ -383,3 +383,26 @@ def test_rendering_needs_no_network() -> None:
         assert "QtNetwork" not in text, path
         assert "setHtml" not in text, path
         assert "setMarkdown" not in text, path
+
+
+def test_the_focus_is_in_the_composer_after_an_edit_and_a_new_title(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    composer = window.chat_page.composer.edit
+    for text in ("a better question", ""):
+        _action(window, "Edit the last message").trigger()
+        message = next(w for w in window.chat_page.transcript.widgets if w._editor is not None)
+        assert message._editor is not None
+        message._editor.edit.setPlainText(text)
+        qtbot.waitUntil(message._editor.edit.hasFocus, timeout=2000)
+        qtbot.keyClick(message._editor.edit, Qt.Key.Key_Return if text else Qt.Key.Key_Escape)
+        assert composer.hasFocus()
+    for key in (Qt.Key.Key_Return, Qt.Key.Key_Escape):
+        qtbot.keyClick(composer, Qt.Key.Key_F2)
+        editor = window.sidebar.list.findChild(QLineEdit)
+        assert editor is not None
+        editor.setText(f"A new title {key}")
+        qtbot.keyClick(editor, key)
+        qtbot.waitUntil(composer.hasFocus, timeout=2000)
+        qtbot.waitUntil(lambda: window.sidebar.list.findChild(QLineEdit) is None, timeout=2000)
+    assert [call[2] for call in _called(fake, "rename_conversation")] == [f"A new title {Qt.Key.Key_Return}"]
