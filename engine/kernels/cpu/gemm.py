@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.kernels.cpu.dot import store_tile, tile_block, tile_zeros, transpose_16
+from engine.kernels.cpu.dot_tiles import store_tile, tile_block, tile_zeros, transpose_16
 from engine.kernels.cpu.formats import GROUP, TILE_BLOCK_BYTES, TOKEN_TILE
 from engine.kernels.cpu.operands import (
     MATMUL_ACCUMULATE,

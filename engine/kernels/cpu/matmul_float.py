@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.dequantize import FLOAT_LOADS
-from engine.kernels.cpu.dot import store_tile, tile_floats, tile_zeros
+from engine.kernels.cpu.dot_tiles import store_tile, tile_floats, tile_zeros
 from engine.kernels.cpu.formats import TOKEN_TILE
 from engine.kernels.cpu.gemm import chunk_groups, finish_tile
 from engine.kernels.cpu.operands import (

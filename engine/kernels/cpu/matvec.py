@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from engine.kernels.cpu.dot import add_products, dot_blocks, dot_half_blocks, store_sums, tile_zeros
+from engine.kernels.cpu.dot_tiles import add_products, dot_blocks, dot_half_blocks, store_sums, tile_zeros
 from engine.kernels.cpu.formats import GROUP, SIGNED_BIAS
 from engine.kernels.cpu.operands import (
     MATMUL_ACCUMULATE,

@@ -16,7 +16,8 @@ from llvmlite import ir
 from numba import types
 
 from engine.gguf.tensor_types import TensorType
-from engine.kernels.cpu.dot import add_products, dot_blocks, dot_half_blocks, lookup
+from engine.kernels.cpu.dot import lookup
+from engine.kernels.cpu.dot_tiles import add_products, dot_unit
 from engine.kernels.cpu.formats import SIGNED_BIAS
 from engine.kernels.cpu.matvec import Step
 from engine.kernels.cpu.matvec_legacy import high_nibbles, low_nibbles
@@ -90,10 +91,7 @@ spread_16 = define(U8X64, [types.int64], _emit_spread_16)  # the 16 bytes at an 
 _floats_8 = _bytes_to_floats(F32X8, types.uint64)
 _floats_16 = _bytes_to_floats(F32X16, U8X16)
 _signed_floats_16 = _bytes_to_floats(F32X16, U8X16, is_signed=True)
-_first_4, _last_4 = shuffle(F32X8, range(4)), shuffle(F32X8, range(4, 8))
 _join_8 = shuffle(F32X8, range(16), both=True)
-_scale_lanes = [shuffle(F32X16, range(start, start + 8, 2)) for start in (0, 1, 8, 9)]
-_low_0, _high_0, _low_1, _high_1 = _scale_lanes  # of 16 scales: those of first and second halves, groups 0 and 1
 _low_nibbles_16, _high_nibbles_16 = with_constant(U8X16, "and_", 15), with_constant(U8X16, "lshr", 4)
 
 _pick_0022, _pick_1133 = pick_lanes((0, 0, 2, 2)), pick_lanes((1, 1, 3, 3))
@@ -107,8 +105,14 @@ _two_bits = rotate_lanes((0, -2, -4, -6), 3)
 _iq4_nl = lookup(IQ4_NL_VALUES, 64)
 
 
+@inline
+def _picked_nibbles(source: int) -> Any:
+    packed = load_u8x64(source)
+    return _nibbles_0404(_pick_0022(packed)), _nibbles_0404(_pick_1133(packed))
+
+
 def _make_q4_k(count: int, has_fifth_bits: bool) -> Step:
-    dot, subtract = dot_blocks(count, False), add_products(F32X8, count)
+    dot, subtract = dot_unit(count, False, 32), add_products(F32X8, count)
     nibbles_at = 48 if has_fifth_bits else 16
 
     @inline
@@ -118,25 +122,26 @@ def _make_q4_k(count: int, has_fifth_bits: bool) -> Step:
         scale_bytes, min_bytes = k_scales_and_mins(source + 4)
         scales = _floats_8(scale_bytes) * splat_f32x8(load_f16(source))
         minus = subtract(minus, _floats_8(min_bytes) * splat_f32x8(load_f16(source + 2)), block_sums, stride, last)
-        packed = load_u8x64(source + nibbles_at)
-        low, high = _nibbles_0404(_pick_0022(packed)), _nibbles_0404(_pick_1133(packed))
+        low, high = _picked_nibbles(source + nibbles_at)
+        low_2, high_2 = _picked_nibbles(source + nibbles_at + 64)
         if has_fifth_bits:
-            low = low | _fifth_bits_0(spread_16(source + 16))
-            high = high | _fifth_bits_0(spread_16(source + 32))
-        sums = dot(sums, low, high, _first_4(scales), q, scale, stride, last)
-        packed = load_u8x64(source + nibbles_at + 64)
-        low, high = _nibbles_0404(_pick_0022(packed)), _nibbles_0404(_pick_1133(packed))
-        if has_fifth_bits:
-            low = low | _fifth_bits_1(spread_16(source + 16))
-            high = high | _fifth_bits_1(spread_16(source + 32))
-        sums = dot(sums, low, high, _last_4(scales), q + 128, scale + 16, stride, last)
-        return sums, minus
+            fifth_low, fifth_high = spread_16(source + 16), spread_16(source + 32)
+            low, high = low | _fifth_bits_0(fifth_low), high | _fifth_bits_0(fifth_high)
+            low_2, high_2 = low_2 | _fifth_bits_1(fifth_low), high_2 | _fifth_bits_1(fifth_high)
+        return dot(sums, low, high, low_2, high_2, scales, q, scale, stride, last), minus
 
     return Step(step, F32X8, 256, 176 if has_fifth_bits else 144)
 
 
+@inline
+def _halves_q6_k(nibbles: int, upper: int) -> Any:
+    packed = load_u8x64(nibbles)
+    low = _nibbles_0044(_pick_0202(packed)) | _upper_two_bits(spread_16(upper))
+    return low, _nibbles_0044(_pick_1313(packed)) | _upper_two_bits(spread_16(upper + 16))
+
+
 def _make_q6_k(count: int) -> Step:
-    dot, subtract = dot_half_blocks(count, False), add_products(F32X16, count)
+    dot, subtract = dot_unit(count, False, 16), add_products(F32X16, count)
 
     @inline
     def step(
@@ -144,21 +149,15 @@ def _make_q6_k(count: int) -> Step:
     ) -> Any:
         scales = _signed_floats_16(load_u8x16(source + 192)) * splat_f32x16(load_f16(source + 208))
         minus = subtract(minus, scales * splat_f32x16(np.float32(32.0)), block_sums, stride, last)
-        packed = load_u8x64(source)
-        low = _nibbles_0044(_pick_0202(packed)) | _upper_two_bits(spread_16(source + 128))
-        high = _nibbles_0044(_pick_1313(packed)) | _upper_two_bits(spread_16(source + 144))
-        sums = dot(sums, low, high, _low_0(scales), _high_0(scales), q, scale, stride, last)
-        packed = load_u8x64(source + 64)
-        low = _nibbles_0044(_pick_0202(packed)) | _upper_two_bits(spread_16(source + 160))
-        high = _nibbles_0044(_pick_1313(packed)) | _upper_two_bits(spread_16(source + 176))
-        sums = dot(sums, low, high, _low_1(scales), _high_1(scales), q + 128, scale + 16, stride, last)
-        return sums, minus
+        low, high = _halves_q6_k(source, source + 128)
+        low_2, high_2 = _halves_q6_k(source + 64, source + 160)
+        return dot(sums, low, high, low_2, high_2, scales, q, scale, stride, last), minus
 
     return Step(step, F32X16, 256, 210, values_per_sum=16)
 
 
 def _make_q2_k(count: int) -> Step:
-    dot, subtract = dot_half_blocks(count, False), add_products(F32X16, count)
+    dot, subtract = dot_unit(count, False, 16), add_products(F32X16, count)
 
     @inline
     def step(
@@ -169,10 +168,8 @@ def _make_q2_k(count: int) -> Step:
         mins = _floats_16(_high_nibbles_16(both)) * splat_f32x16(load_f16(source + 82))
         minus = subtract(minus, mins, block_sums, stride, last)
         low, high = _two_bits(spread_16(source + 16)), _two_bits(spread_16(source + 32))
-        sums = dot(sums, low, high, _low_0(scales), _high_0(scales), q, scale, stride, last)
-        low, high = _two_bits(spread_16(source + 48)), _two_bits(spread_16(source + 64))
-        sums = dot(sums, low, high, _low_1(scales), _high_1(scales), q + 128, scale + 16, stride, last)
-        return sums, minus
+        low_2, high_2 = _two_bits(spread_16(source + 48)), _two_bits(spread_16(source + 64))
+        return dot(sums, low, high, low_2, high_2, scales, q, scale, stride, last), minus
 
     return Step(step, F32X16, 256, 84, values_per_sum=16)
 
@@ -190,7 +187,7 @@ def _q3_k_scales(source: int) -> Any:
 
 
 def _make_q3_k(count: int) -> Step:
-    dot, subtract = dot_half_blocks(count, False), add_products(F32X16, count)
+    dot, subtract = dot_unit(count, False, 16), add_products(F32X16, count)
 
     @inline
     def step(
@@ -201,11 +198,9 @@ def _make_q3_k(count: int) -> Step:
         third_low, third_high = spread_16(source), spread_16(source + 16)
         low = _two_bits(spread_16(source + 32)) | _third_bits_0(third_low)
         high = _two_bits(spread_16(source + 48)) | _third_bits_0(third_high)
-        sums = dot(sums, low, high, _low_0(scales), _high_0(scales), q, scale, stride, last)
-        low = _two_bits(spread_16(source + 64)) | _third_bits_1(third_low)
-        high = _two_bits(spread_16(source + 80)) | _third_bits_1(third_high)
-        sums = dot(sums, low, high, _low_1(scales), _high_1(scales), q + 128, scale + 16, stride, last)
-        return sums, minus
+        low_2 = _two_bits(spread_16(source + 64)) | _third_bits_1(third_low)
+        high_2 = _two_bits(spread_16(source + 80)) | _third_bits_1(third_high)
+        return dot(sums, low, high, low_2, high_2, scales, q, scale, stride, last), minus
 
     return Step(step, F32X16, 256, 110, values_per_sum=16)
 
@@ -228,7 +223,7 @@ _iq4_xs_scales = define(F32X8, [types.uint32, types.uint32], _emit_iq4_xs_scales
 
 
 def _make_iq4_xs(count: int) -> Step:
-    dot, subtract = dot_blocks(count, True), add_products(F32X8, count)
+    dot, subtract = dot_unit(count, True, 32), add_products(F32X8, count)
     zero = np.float32(SIGNED_BIAS)
 
     @inline
@@ -239,13 +234,10 @@ def _make_iq4_xs(count: int) -> Step:
             load_f16(source)
         )
         minus = subtract(minus, scales * splat_f32x8(zero), block_sums, stride, last)
-        packed = load_u8x64(source + 8)
+        packed, packed_2 = load_u8x64(source + 8), load_u8x64(source + 72)
         low, high = _iq4_nl(low_nibbles(packed)), _iq4_nl(high_nibbles(packed))
-        sums = dot(sums, low, high, _first_4(scales), q, scale, stride, last)
-        packed = load_u8x64(source + 72)
-        low, high = _iq4_nl(low_nibbles(packed)), _iq4_nl(high_nibbles(packed))
-        sums = dot(sums, low, high, _last_4(scales), q + 128, scale + 16, stride, last)
-        return sums, minus
+        low_2, high_2 = _iq4_nl(low_nibbles(packed_2)), _iq4_nl(high_nibbles(packed_2))
+        return dot(sums, low, high, low_2, high_2, scales, q, scale, stride, last), minus
 
     return Step(step, F32X8, 256, 136)
 

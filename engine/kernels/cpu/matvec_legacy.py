@@ -16,7 +16,8 @@ from llvmlite import ir
 from numba import types
 
 from engine.gguf.tensor_types import TensorType
-from engine.kernels.cpu.dot import add_products, dot_blocks, lookup
+from engine.kernels.cpu.dot import lookup
+from engine.kernels.cpu.dot_tiles import add_products, dot_blocks
 from engine.kernels.cpu.formats import GROUP, SIGNED_BIAS
 from engine.kernels.cpu.matvec import Step, load_4x16
 from engine.kernels.cpu.simd import (
@@ -42,11 +43,12 @@ high_nibbles = with_constant(U8X64, "lshr", 4)
 
 
 def _gather_16_bits(b: Any, address: Any, stride: Any) -> Any:
-    vector = ir.Constant(ir.VectorType(I16, 4), ir.Undefined)
+    """4 x 16 bits as an i64, put together in general registers: vector inserts would fill the shuffle units."""
+    gathered = I64(0)
     for index in range(4):
-        value = load_value(b, b.add(address, b.mul(stride, I64(index))), I16)
-        vector = b.insert_element(vector, value, ir.IntType(32)(index))
-    return vector
+        value = b.zext(load_value(b, b.add(address, b.mul(stride, I64(index))), I16), I64)
+        gathered = b.or_(gathered, b.shl(value, I64(16 * index)))
+    return gathered
 
 
 def _emit_load_4_f16(b: Any, address: Any, stride: Any) -> Any:
@@ -55,7 +57,7 @@ def _emit_load_4_f16(b: Any, address: Any, stride: Any) -> Any:
 
 
 def _emit_fifth_bits(b: Any, address: Any, stride: Any) -> Any:
-    bits = b.bitcast(_gather_16_bits(b, address, stride), I64)
+    bits = _gather_16_bits(b, address, stride)
     return b.select(b.bitcast(bits, ir.VectorType(I1, 64)), constant(U8X64.llvm, 16), constant(U8X64.llvm, 0))
 
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from numba import njit, types
 
-from engine.kernels.cpu import dot, simd
+from engine.kernels.cpu import dot, dot_tiles, simd
 from engine.kernels.cpu.inline import inline
 
 lookup = dot.lookup([-127, 104, -83, 65, 49, -35, 22, 10, 1, 13, 25, 38, 53, -69, 89, 113], 64)
-transpose = dot.transpose_16(flip_signs=False)
+transpose = dot_tiles.transpose_16(flip_signs=False)
 spread_bits = simd.spread_bits(simd.U8X32, 5)
-two_sums = dot.tile_zeros(simd.F32X16, 2)
-add_products = dot.add_products(simd.F32X16, 2)
-no_minus, store_sums = dot.tile_zeros(simd.F32X4, 2), dot.store_sums(simd.F32X4, 2)
+two_sums = dot_tiles.tile_zeros(simd.F32X16, 2)
+add_products = dot_tiles.add_products(simd.F32X16, 2)
+no_minus, store_sums = dot_tiles.tile_zeros(simd.F32X4, 2), dot_tiles.store_sums(simd.F32X4, 2)
 
 
 @inline

@@ -1,0 +1,306 @@
+"""Tiles of accumulators and the dot products that fill them, for few tokens (``matvec``) and for many (``gemm``).
+
+A *tile* is ``count`` vectors, one a token, that live in registers together; the functions here unroll over it while
+code is emitted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.datamodel.models import PrimitiveModel
+from numba.extending import register_model
+
+from engine.kernels.cpu.dot import dot_value
+from engine.kernels.cpu.formats import SIGNED_BIAS
+from engine.kernels.cpu.simd import (
+    F32,
+    F32X4,
+    F32X8,
+    F32X16,
+    FAST,
+    I32,
+    I32X16,
+    I64,
+    U8X64,
+    Vector,
+    call_llvm,
+    constant,
+    define,
+    fma_value,
+    load_value,
+    pointer,
+    shuffle_value,
+    splat_value,
+)
+
+_QUADS = [lane // 4 for lane in range(16)]  # 4 values, each in 4 lanes: the lanes of a dot product's 4 blocks
+
+
+class Tile(types.Type):
+    """The numba type of ``count`` vectors of one type."""
+
+    def __init__(self, vector: Vector, count: int) -> None:
+        self.vector = vector
+        self.count = count
+        super().__init__(name=f"Tile({vector.name} x {count})")
+
+    @property
+    def llvm(self) -> Any:
+        """The LLVM type."""
+        return ir.ArrayType(self.vector.llvm, self.count)
+
+
+class TileModel(PrimitiveModel):
+    """A tile is passed and stored as the LLVM array itself; LLVM splits it into registers."""
+
+    def __init__(self, manager: Any, tile: Tile) -> None:
+        super().__init__(manager, tile, tile.llvm)
+
+
+register_model(Tile)(TileModel)
+
+
+def _each(b: Any, tile: Any, change: Any) -> Any:
+    """The tile with vector t replaced by change(vector, t)."""
+    for index in range(tile.type.count):
+        tile = b.insert_value(tile, change(b.extract_value(tile, index), index), index)
+    return tile
+
+
+def _token_offsets(b: Any, count: int, stride: Any, last: Any) -> list[Any]:
+    """Byte offsets of ``count`` tokens; those after ``last`` are computed as copies of it and never stored."""
+    offsets = [I64(0)]
+    for index in range(1, count):
+        exists = b.icmp_signed("<=", I64(index), last)
+        offsets.append(b.mul(stride, b.select(exists, I64(index), last)))
+    return offsets
+
+
+def tile_zeros(vector: Vector, count: int) -> Any:
+    """Makes ``f() -> tile``."""
+    tile = Tile(vector, count)
+    return define(tile, [], lambda _b: ir.Constant(tile.llvm, None))
+
+
+def dot_blocks(count: int, is_signed: bool) -> Any:
+    """Makes ``f(sums, low, high, scales, q, scale, stride, last) -> sums`` for four blocks of one row.
+
+    ``sums`` is a tile of F32X16; ``low`` and ``high`` hold the first and second halves of the blocks; ``scales``
+    (F32X4) are the weights'. ``q`` and ``scale`` are addresses of the first token's activations.
+    """
+    tile = Tile(F32X16, count)
+
+    def emit(b: Any, sums: Any, low: Any, high: Any, scales: Any, q: Any, scale: Any, *tokens: Any) -> Any:
+        offsets = _token_offsets(b, count, *tokens)
+
+        def change(total: Any, index: int) -> Any:
+            here = b.add(q, offsets[index])
+            dots = ir.Constant(I32X16.llvm, None)
+            dots = dot_value(b, dots, low, load_value(b, here, U8X64.llvm), is_signed)
+            dots = dot_value(b, dots, high, load_value(b, here, U8X64.llvm, 64), is_signed)
+            factor = b.fmul(scales, load_value(b, b.add(scale, offsets[index]), F32X4.llvm))
+            factor = shuffle_value(b, factor, _QUADS)
+            return fma_value(b, b.sitofp(dots, F32X16.llvm), factor, total)
+
+        return _each(b, sums, change)
+
+    return define(tile, [tile, U8X64, U8X64, F32X4, *[types.int64] * 4], emit)
+
+
+def dot_half_blocks(count: int, is_signed: bool) -> Any:
+    """Makes ``f(sums, low, high, low_scales, high_scales, q, scale, stride, last) -> sums``.
+
+    As ``dot_blocks``, with a weight scale for each half block.
+    """
+    tile = Tile(F32X16, count)
+
+    def emit(b: Any, sums: Any, low: Any, high: Any, low_scales: Any, high_scales: Any, *addresses: Any) -> Any:
+        q, scale, stride, last = addresses
+        offsets = _token_offsets(b, count, stride, last)
+
+        def change(total: Any, index: int) -> Any:
+            token_scales = load_value(b, b.add(scale, offsets[index]), F32X4.llvm)
+            for half, weights, scales in ((0, low, low_scales), (64, high, high_scales)):
+                activations = load_value(b, b.add(q, offsets[index]), U8X64.llvm, half)
+                dots = dot_value(b, ir.Constant(I32X16.llvm, None), weights, activations, is_signed)
+                factor = shuffle_value(b, b.fmul(scales, token_scales), _QUADS)
+                total = fma_value(b, b.sitofp(dots, F32X16.llvm), factor, total)
+            return total
+
+        return _each(b, sums, change)
+
+    return define(tile, [tile, U8X64, U8X64, F32X4, F32X4, *[types.int64] * 4], emit)
+
+
+def dot_unit(count: int, is_signed: bool, values_per_scale: int) -> Any:
+    """Makes ``f(sums, low, high, low2, high2, scales, q, scale, stride, last) -> sums`` for eight blocks of a row.
+
+    Two groups as in ``dot_blocks``. ``scales`` has one for each block (F32X8) or half block (F32X16), in order:
+    they are multiplied by the token's before they are spread, which saves half of the shuffles.
+    """
+    tile = Tile(F32X16, count)
+    scales_type = F32X8 if values_per_scale == 32 else F32X16
+
+    def emit(b: Any, sums: Any, *arguments: Any) -> Any:
+        weights, (scales, q, scale, stride, last) = arguments[:4], arguments[4:]
+        offsets = _token_offsets(b, count, stride, last)
+
+        def change(total: Any, index: int) -> Any:
+            factors = load_value(b, b.add(scale, offsets[index]), F32X8.llvm)
+            if values_per_scale == 16:
+                factors = shuffle_value(b, factors, [lane // 2 for lane in range(16)])
+            factors = b.fmul(scales, factors, flags=FAST)
+            here = b.add(q, offsets[index])
+            dots = ir.Constant(I32X16.llvm, None)
+            for part, vector in enumerate(weights):
+                dots = dot_value(b, dots, vector, load_value(b, here, U8X64.llvm, 64 * part), is_signed)
+                if values_per_scale == 16:
+                    lanes = [8 * (part // 2) + 2 * quad + part % 2 for quad in _QUADS]
+                elif part % 2 == 1:
+                    lanes = [4 * (part // 2) + quad for quad in _QUADS]
+                else:
+                    continue  # the second halves have the same scales
+                total = fma_value(b, b.sitofp(dots, F32X16.llvm), shuffle_value(b, factors, lanes), total)
+                dots = ir.Constant(I32X16.llvm, None)
+            return total
+
+        return _each(b, sums, change)
+
+    return define(tile, [tile, *[U8X64] * 4, scales_type, *[types.int64] * 4], emit)
+
+
+def add_products(vector: Vector, count: int) -> Any:
+    """Makes ``f(sums, factors, values, stride, last) -> sums``: adds factors * float32 of token t."""
+    tile = Tile(vector, count)
+
+    def emit(b: Any, sums: Any, factors: Any, values: Any, stride: Any, last: Any) -> Any:
+        offsets = _token_offsets(b, count, stride, last)
+
+        def change(total: Any, index: int) -> Any:
+            return fma_value(b, factors, load_value(b, b.add(values, offsets[index]), vector.llvm), total)
+
+        return _each(b, sums, change)
+
+    return define(tile, [tile, vector, *[types.int64] * 3], emit)
+
+
+def store_sums(vector: Vector, count: int) -> Any:
+    """Makes ``f(tile, tile2, address)``: stores sum(tile[t]) - sum(tile2[t]) for each t as float32."""
+    main, minus = Tile(F32X16, count), Tile(vector, count)
+
+    def emit(b: Any, sums: Any, subtracted: Any, address: Any) -> None:
+        for index in range(count):
+            four = b.fsub(*(_narrow(b, b.extract_value(tile, index)) for tile in (sums, subtracted)), flags=FAST)
+            name = "llvm.vector.reduce.fadd.v4f32"
+            total = call_llvm(b, name, F32, [F32(0.0), four], FAST)
+            b.store(total, pointer(b, b.add(address, I64(4 * index)), F32), align=4)
+
+    return define(types.void, [main, minus, types.int64], emit)
+
+
+def _narrow(b: Any, vector: Any) -> Any:
+    """A vector of 4 floats with the same sum."""
+    while vector.type.count > 4:
+        half = vector.type.count // 2
+        parts = (shuffle_value(b, vector, range(start, start + half)) for start in (0, half))
+        vector = b.fadd(*parts, flags=FAST)
+    return vector
+
+
+def tile_block(count: int, is_signed: bool, is_affine: bool, num_scales: int) -> Any:
+    """Makes ``f(sums, panel, scales, offsets, q, scale, sums_of_q, bias) -> sums``: one block of 32, a tile.
+
+    Lanes are rows. ``panel`` holds [8][16 rows][4] weight bytes, ``scales`` and ``offsets`` [num_scales][16 rows]
+    float32 (a scale for the block, or one for each half), ``q`` [8][count][4], the rest [.][count]:
+    sums += scales * scale * dot - offsets * sums_of_q.
+    """
+    tile = Tile(F32X16, count)
+    dots_in_part = 8 // num_scales
+
+    def emit(b: Any, sums: Any, panel: Any, scales: Any, offsets: Any, q: Any, *tokens: Any) -> Any:
+        scale, sums_of_q, bias = tokens
+        vectors = []
+        for part in range(num_scales):
+            dots = [_first_dot(b, bias, 4 * (part * count + t), is_signed) for t in range(count)]
+            for k in range(part * dots_in_part, (part + 1) * dots_in_part):
+                weights = load_value(b, panel, U8X64.llvm, 64 * k)
+                for t in range(count):
+                    four = splat_value(b, load_value(b, q, I32, 4 * (k * count + t)), 16)
+                    dots[t] = dot_value(
+                        b, dots[t], weights, b.bitcast(four, U8X64.llvm), is_signed and not SIGNED_BIAS
+                    )
+            factor = load_value(b, scales, F32X16.llvm, 64 * part)
+            for t in range(count):
+                floats = b.sitofp(dots[t], F32X16.llvm)
+                if part == 0:
+                    vectors.append(b.fmul(floats, factor, flags=FAST))
+                else:
+                    vectors[t] = fma_value(b, floats, factor, vectors[t])
+        scaled = _each(b, sums, lambda total, t: fma_value(b, vectors[t], _spread(b, scale, 4 * t), total))
+        if not is_affine:
+            return scaled
+        for part in range(num_scales):
+            minus = b.fneg(load_value(b, offsets, F32X16.llvm, 64 * part), flags=FAST)
+            start = 4 * part * count
+            scaled = _each(b, scaled, lambda x, t: fma_value(b, minus, _spread(b, sums_of_q, start + 4 * t), x))  # noqa: B023
+        return scaled
+
+    return define(tile, [tile, *[types.int64] * 7], emit)
+
+
+def _first_dot(b: Any, bias: Any, offset: int, is_signed: bool) -> Any:
+    if is_signed and SIGNED_BIAS:
+        return splat_value(b, load_value(b, bias, I32, offset), 16)
+    return ir.Constant(I32X16.llvm, None)
+
+
+def _spread(b: Any, address: Any, offset: int) -> Any:
+    return splat_value(b, load_value(b, address, F32, offset), 16)
+
+
+def tile_floats(count: int) -> Any:
+    """Makes ``f(sums, panel, x) -> sums`` for float weights: 16 rows at one k, ``x`` [count] float32."""
+    tile = Tile(F32X16, count)
+
+    def emit(b: Any, sums: Any, panel: Any, x: Any) -> Any:
+        weights = load_value(b, panel, F32X16.llvm)
+        return _each(b, sums, lambda total, t: fma_value(b, weights, _spread(b, x, 4 * t), total))
+
+    return define(tile, [tile, types.int64, types.int64], emit)
+
+
+def store_tile(count: int) -> Any:
+    """Makes ``f(tile, address, stride)``: vector t of a tile of F32X16 goes to ``address + stride * t``."""
+    tile = Tile(F32X16, count)
+
+    def emit(b: Any, sums: Any, address: Any, stride: Any) -> None:
+        for index in range(count):
+            target = pointer(b, b.add(address, b.mul(stride, I64(index))), F32X16.llvm)
+            b.store(b.extract_value(sums, index), target, align=4)
+
+    return define(types.void, [tile, types.int64, types.int64], emit)
+
+
+def transpose_16(flip_signs: bool) -> Any:
+    """Makes ``f(source, stride, target)``: 16 rows of 64 bytes to 16 vectors that hold 4 bytes of each row.
+
+    With ``flip_signs`` each byte gets SIGNED_BIAS added. Four perfect shuffles of 16 vectors are a transposition.
+    """
+    dwords = I32X16.llvm
+
+    def emit(b: Any, source: Any, stride: Any, target: Any) -> None:
+        rows = [load_value(b, b.add(source, b.mul(stride, I64(row))), dwords) for row in range(16)]
+        if flip_signs and SIGNED_BIAS:
+            flip = b.bitcast(constant(U8X64.llvm, -128), dwords)
+            rows = [b.xor(row, flip) for row in rows]
+        low = [lane // 2 + 16 * (lane % 2) for lane in range(16)]
+        high = [lane + 8 for lane in low]
+        for _ in range(4):
+            rows = [shuffle_value(b, rows[i // 2], (low, high)[i % 2], rows[i // 2 + 8]) for i in range(16)]
+        for index, row in enumerate(rows):
+            b.store(row, pointer(b, b.add(target, I64(64 * index)), dwords), align=1)
+
+    return define(types.void, [types.int64] * 3, emit)
