@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from engine.sampling.params import SamplingParams
 
+LARGEST_LOGIT = float(np.finfo(np.float32).max) / 4  # differences of two are finite
 GROUP_SIZE = 256  # logits under one maximum when the likeliest are looked for
 
 Logits = npt.NDArray[np.float32]
@@ -28,7 +29,7 @@ def has_penalties(params: SamplingParams) -> bool:
 
 
 def apply_penalties(logits: Logits, token_ids: Sequence[int], params: SamplingParams) -> None:
-    """Lower the logits of recent tokens in place.
+    """Lower the logits of recent tokens in place; finite ones stay finite, whatever the penalties.
 
     Args:
         logits: (vocab_size,) float32.
@@ -42,7 +43,8 @@ def apply_penalties(logits: Logits, token_ids: Sequence[int], params: SamplingPa
     values = logits[ids].astype(np.float64)
     values = np.where(values > 0, values / params.repeat_penalty, values * params.repeat_penalty)
     values -= params.presence_penalty + params.frequency_penalty * counts
-    logits[ids] = values
+    can_be_chosen = np.isfinite(logits[ids])
+    logits[ids] = np.where(can_be_chosen, np.clip(values, -LARGEST_LOGIT, LARGEST_LOGIT), logits[ids])
 
 
 def likeliest(logits: Logits, count: int) -> TokenIds:

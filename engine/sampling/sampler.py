@@ -63,16 +63,17 @@ class Sampler:
         best = int(logits.argmax())  # the first NaN, where there is one
         if not math.isfinite(logits[best]):
             raise NumericError("The model produced invalid numbers; the answer ends here.")
-        if self._has_penalties:
-            logits = logits.copy()
-            processors.apply_penalties(logits, token_ids, self._params)
-            best = int(logits.argmax())
-        if self._params.temperature == 0:
-            return best
-        candidates = self._candidates(logits)
-        if candidates is not None and candidates.size == 1:
-            return int(candidates[0])
-        return self._choose(logits, candidates)
+        with np.errstate(over="ignore"):  # tiny parameters and huge logits: quotients are inf, weights 0
+            if self._has_penalties:
+                logits = logits.copy()
+                processors.apply_penalties(logits, token_ids, self._params)
+                best = int(logits.argmax())
+            if self._params.temperature == 0:
+                return best
+            candidates = self._candidates(logits)
+            if candidates is not None and candidates.size == 1:
+                return int(candidates[0])
+            return self._choose(logits, candidates)
 
     def _candidates(self, logits: npt.NDArray[np.float32]) -> processors.TokenIds | None:
         """Ids that are left after truncation, likeliest first; None is the whole vocabulary in order of ids."""
@@ -95,8 +96,7 @@ class Sampler:
     def _choose(self, logits: npt.NDArray[np.float32], candidates: processors.TokenIds | None) -> int:
         """Draw one of ``candidates`` by its probability at the temperature."""
         kept = logits if candidates is None else logits[candidates]
-        with np.errstate(over="ignore"):  # a tiny temperature: the quotient is -inf and the weight 0
-            weights = np.exp((kept.astype(np.float64) - float(kept.max())) / self._params.temperature)
+        weights = np.exp((kept.astype(np.float64) - float(kept.max())) / self._params.temperature)
         mass = np.cumsum(weights)
         index = int(np.searchsorted(mass, self._random.random() * mass[-1], side="right"))
         index = min(index, kept.size - 1)

@@ -134,3 +134,13 @@ def test_extreme_temperatures(temperature: float) -> None:
 def test_nonsense_is_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(InvalidParameterError, match=name):
         Sampler(replace(OFF, **{name: value}))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+@pytest.mark.parametrize("largest", [10.0, 3e38])
+@pytest.mark.parametrize("penalty", [5e-324, 1e-30, 100.0])
+def test_extreme_penalties_and_logits_stay_numbers(temperature: float, largest: float, penalty: float) -> None:
+    logits = np.array([largest, -largest, -np.inf, 1.0, 0.5], np.float32)
+    for truncation in (replace(OFF, top_k=3), replace(OFF, top_p=0.9), replace(OFF, min_p=0.05), OFF):
+        params = replace(truncation, temperature=temperature, repeat_penalty=penalty, frequency_penalty=-100)
+        assert Sampler(params).sample(logits, [0, 1, 2, 3, 4, 4]) in {0, 1, 3, 4}
