@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 
 from engine.config import EngineConfig, MemoryPlan, plan_memory
+from engine.errors import InvalidParameterError
 from engine.kernels.backend import Backend
 from engine.protocol import LoadModel, LoadPhase, ModelInfo
 
@@ -86,6 +87,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
     from engine.model import bind_weights, build_plan, read_hyperparameters
     from engine.tokenizer import load_tokenizer
 
+    num_threads = choose_num_threads(command.num_threads or config.num_threads)
     with contextlib.ExitStack() as resources:
         on_progress(LoadPhase.HEADER, 0.0, "Opening the file")
         file = resources.enter_context(open_model(command.path))
@@ -101,13 +103,22 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
             plan = build_plan(hyperparameters, weights, memory.context_length)
         _read_weights(file, on_progress)
         on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
-        num_threads = command.num_threads or config.num_threads or num_physical_cores()
         backend = _make_backend(plan, memory, config, num_threads, on_progress)
         resources.callback(backend.close)
         on_progress(LoadPhase.READY, 1.0, "Ready")
         info = _model_info(file, hyperparameters, template, memory, num_threads, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
         return LoadedModel(info, tokenizer, template, backend, memory.num_blocks, notices, resources.pop_all())
+
+
+def choose_num_threads(wanted: int) -> int:
+    """Threads to compute with: ``wanted``, but no more than the machine can run at once; 0 is one a physical core.
+
+    Raises InvalidParameterError for a negative wish.
+    """
+    if wanted < 0:
+        raise InvalidParameterError("The number of threads cannot be negative; 0 is one a physical core.")
+    return min(wanted, psutil.cpu_count() or 1) or num_physical_cores()
 
 
 def num_physical_cores() -> int:
@@ -136,6 +147,7 @@ def _read_weights(file: GGUFFile, on_progress: OnProgress) -> None:
     for name, tensor in file.tensors.items():
         data = file.tensor_data(name)
         for start in range(0, data.size, READ_CHUNK_BYTES):
+            file.check_not_shortened()
             np.max(data[start : start + READ_CHUNK_BYTES : PAGE_BYTES])
             share = (num_read + start) / file.file_bytes
             on_progress(LoadPhase.WEIGHTS, 0.15 + 0.35 * share, "Reading the weights")

@@ -21,6 +21,7 @@ from engine.errors import (
     ModelFileError,
     NotGGUFError,
     SplitFileError,
+    TruncatedFileError,
     UnsupportedModelError,
 )
 from engine.gguf.content import HEAD_BYTES, describe_non_model
@@ -67,6 +68,7 @@ class GGUFFile:
         Raises:
             UnsupportedModelError: there is no tensor of this name.
             ModelFileError: the file was closed.
+            TruncatedFileError: it became shorter since it was opened.
         """
         tensor = self.tensors.get(name)
         if tensor is None:
@@ -75,7 +77,18 @@ class GGUFFile:
             )
         if not self._maps:
             raise ModelFileError(self.paths[tensor.shard], "the file was closed; open it again")
+        self.check_not_shortened()
         return np.frombuffer(self._maps[tensor.shard], np.uint8, tensor.num_bytes, tensor.offset)
+
+    def check_not_shortened(self) -> None:
+        """Raises TruncatedFileError where a file became shorter: reading past its new end would end the process."""
+        for path, mapped in zip(self.paths, self._maps, strict=False):
+            if mapped.size() < len(mapped):
+                raise TruncatedFileError(
+                    path,
+                    f"the file was shortened from {len(mapped):,} to {mapped.size():,} bytes while it was in use; "
+                    "wait until it is complete, or download it again",
+                )
 
     def close(self) -> None:
         """Lets go of the files; a second call does nothing."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +11,12 @@ import psutil
 import pytest
 
 from engine.config import EngineConfig
-from engine.errors import InsufficientMemoryError, NotGGUFError
+from engine.errors import InsufficientMemoryError, InvalidParameterError, NotGGUFError, TruncatedFileError
 from engine.gguf import open_model
 from engine.kernels.backend import SequenceSlice
-from engine.loader import load_model, num_physical_cores, tensor_type_name
+from engine.loader import choose_num_threads, load_model, num_physical_cores, tensor_type_name
 from engine.protocol import LoadModel, LoadPhase
+from tests.tiny_models import write_tiny_model
 
 REFERENCE = EngineConfig(backend="reference")
 
@@ -91,3 +94,23 @@ def test_tensor_types_as_people_name_them(smollm2_path: Path, gemma3_path: Path)
 
 def test_there_is_a_core_to_run_on() -> None:
     assert 1 <= num_physical_cores() <= (psutil.cpu_count() or 1)
+
+
+def test_threads_are_no_more_than_the_machine_runs_at_once() -> None:
+    assert choose_num_threads(0) == num_physical_cores()
+    assert choose_num_threads(1) == 1
+    assert choose_num_threads(10**30) == psutil.cpu_count()
+    with pytest.raises(InvalidParameterError, match="threads"):
+        choose_num_threads(-1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody shorten a mapped file")
+def test_a_file_that_is_shortened_during_a_load_ends_it_with_a_sentence(tmp_path: Path) -> None:
+    path = write_tiny_model("llama", tmp_path)
+
+    def shorten(phase: LoadPhase, fraction: float, message: str) -> None:
+        if phase is LoadPhase.WEIGHTS:
+            os.truncate(path, 100_000)
+
+    with pytest.raises(TruncatedFileError, match="shortened"):
+        load_model(LoadModel(path), REFERENCE, shorten)

@@ -245,3 +245,12 @@ def test_the_header_of_a_large_vocabulary_is_read_at_once(gemma3_path: Path, smo
             open_model(path).close()
             times.append(time.perf_counter() - start)
         assert min(times) < 0.6, "it takes 0.06 s at most on an idle machine"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody shorten a mapped file")
+def test_a_file_that_is_shortened_while_open_gets_a_sentence(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", {}, {"a": np.zeros(5000, np.float32)})
+    with open_model(path) as file:
+        os.truncate(path, 1000)
+        with pytest.raises(TruncatedFileError, match=r"shortened from 20,\d+ to 1,000 bytes"):
+            file.tensor_data("a")
