@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+from typing import IO
 
 from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.sampling.params import SamplingParams
 from engine.sampling.sampler import check_params
+
+MAX_TEXT_LENGTH = 16 << 20  # characters read from a file or a pipe; tokenizing takes a few hundred bytes for each
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -77,17 +79,26 @@ def sampling_of(arguments: argparse.Namespace) -> SamplingParams:
 
 
 def read_text(given: str) -> str:
-    """The text itself, or all of stdin for "-"."""
-    return sys.stdin.read() if given == "-" else given
+    """The text itself, or all of stdin for "-". Raises EngineError where that is endless."""
+    return _read_all(sys.stdin, "The input") if given == "-" else given
 
 
 def read_file(given: str) -> str:
-    """The text of a file, or all of stdin for "-". Raises EngineError where it cannot be read as UTF-8."""
+    """The text of a file, or all of stdin for "-". Raises EngineError where it is endless or not UTF-8."""
     if given == "-":
-        return sys.stdin.read()
+        return read_text(given)
     try:
-        return Path(given).read_text(encoding="utf-8")
-    except OSError as error:
-        raise EngineError(f"{given} cannot be read: {error.strerror}.") from error
+        with open(given, encoding="utf-8") as file:
+            return _read_all(file, given)
     except UnicodeDecodeError as error:
         raise EngineError(f"{given} is not UTF-8 text (byte {error.start:,}).") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        raise EngineError(f"{given[:200]} cannot be read: {reason}.") from error
+
+
+def _read_all(file: IO[str], name: str) -> str:
+    text = file.read(MAX_TEXT_LENGTH + 1)
+    if len(text) > MAX_TEXT_LENGTH:
+        raise EngineError(f"{name} is longer than {MAX_TEXT_LENGTH:,} characters; give a part of it.")
+    return text

@@ -20,6 +20,7 @@ Command = Callable[[argparse.Namespace, Output], int]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (1: an error, 2: wrong usage, 130: interrupted)."""
+    _open_closed_streams()
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "replace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)
@@ -31,13 +32,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EngineError as error:
         output.error(str(error))
         return 1
-    except BrokenPipeError:  # the reader has left, and so do we, without a second error at exit
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has left, and so do we
+        _discard_output()
+        return 1
+    except OSError as error:  # the output's disk is full, most likely
+        _discard_output()
+        output.note(f"The work ended because the system refused it: {error.strerror or error}.")
         return 1
     except KeyboardInterrupt:
         output.note("Interrupted.")
         return 130
+
+
+def _open_closed_streams() -> None:
+    """Put the null device in place of the streams that the caller closed, which Python shows as None."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _discard_output() -> None:
+    """Send what is still in stdout's buffer nowhere, so that there is no second error at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ import platformdirs
 from engine.errors import EngineError
 from engine.gguf import is_model_file
 
+MAX_SHOWN_NAME = 200
 STARTER_PIN = Path(__file__).resolve().parents[2] / "resources" / "starter_model.json"
 
 
@@ -22,7 +23,7 @@ def models_folder() -> Path:
     """Where the app keeps models: below ``FIRESIDE_HOME`` when that is set, else in the person's data folder."""
     home = os.environ.get("FIRESIDE_HOME", "").strip()
     if home:
-        return Path(home).expanduser().absolute() / "models"
+        return _expanded(home).absolute() / "models"
     return Path(platformdirs.user_data_dir("Fireside", appauthor=False)) / "models"
 
 
@@ -33,10 +34,11 @@ def find_model(given: str | None) -> Path:
     """
     folder = models_folder()
     if given is not None:
-        for path in (Path(given).expanduser(), folder / given, folder / f"{given}.gguf"):
-            if path.exists():
+        for path in (_expanded(given), folder / given, folder / f"{given}.gguf"):
+            if os.path.exists(path):  # unlike Path.exists, no error for a name that is too long or out of reach
                 return path
-        raise ModelChoiceError(f"There is no file {given!r}, neither here nor in the models folder {folder}.")
+        shown = repr(given) if len(given) <= MAX_SHOWN_NAME else f"{given[:MAX_SHOWN_NAME]!r} ..."
+        raise ModelChoiceError(f"There is no file {shown}, neither here nor in the models folder {folder}.")
     files = sorted(path for path in folder.rglob("*.gguf") if is_model_file(path.name)) if folder.is_dir() else []
     starter = starter_file_name()
     chosen = next((path for path in files if path.name == starter), files[0] if len(files) == 1 else None)
@@ -44,6 +46,11 @@ def find_model(given: str | None) -> Path:
         found = f"; it holds {len(files)} models, so name one" if files else ""
         raise ModelChoiceError(f"The starter model is not in the models folder {folder}{found}: give a GGUF file.")
     return chosen
+
+
+def _expanded(path: str) -> Path:
+    """``path`` with a home folder for its ``~``, or as it is where there is no such person."""
+    return Path(os.path.expanduser(path))
 
 
 def starter_file_name() -> str | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.terminal import arguments
 from engine.terminal.cli import main
 
 
@@ -179,3 +182,46 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as left:
         main(["no-such-command"])
     assert left.value.code == 2
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 3000, "~no-such-person/x.gguf", "a\0b", "\udcff.gguf"])
+def test_a_name_that_no_file_can_have_gets_a_sentence(terminal: Terminal, name: str) -> None:
+    error = terminal.json("inspect", name, code=1)["error"]
+    assert error.startswith("There is no file")
+    assert len(error) < 500
+
+
+def test_an_endless_text_is_refused(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, smollm2_path: Path
+) -> None:
+    monkeypatch.setattr(arguments, "MAX_TEXT_LENGTH", 100)
+    text = tmp_path / "long.txt"
+    text.write_text("x" * 101, encoding="utf-8")
+    assert "longer than 100 characters" in terminal.json("score", smollm2_path, text, code=1)["error"]
+    assert "longer than 100" in terminal.json("tokenize", smollm2_path, "-", stdin="x" * 101, code=1)["error"]
+    assert terminal.json("tokenize", smollm2_path, "-", stdin="x" * 100)["num_tokens"] > 0
+
+
+@pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.skipif(sys.platform == "win32", reason="closes streams as a shell of Unix does")
+def test_closed_streams_are_no_failure(smollm2_path: Path, redirection: str) -> None:
+    command = f'"$0" -m engine tokenize "$1" - {redirection}'
+    ended = subprocess.run(
+        ["sh", "-c", command, sys.executable, smollm2_path], capture_output=True, timeout=60, input=b"hi"
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_gets_a_sentence(smollm2_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "engine", "inspect", smollm2_path, "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert ended.returncode == 1
+    assert b"No space left" in ended.stderr
+    assert ended.stderr.count(b"\n") == 1
