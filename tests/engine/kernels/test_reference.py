@@ -260,3 +260,10 @@ def test_the_backend_is_a_backend(plan: Plan) -> None:
     runner: Backend = backend(plan)
     runner.close()
     runner.close()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 3e38])
+def test_damaged_weights_give_logits_that_tell_and_no_warning(plan: Plan, value: float) -> None:
+    damaged = tensor(np.full((plan.vocab_size, plan.ops[0].weight.shape[1]), value, np.float32))  # type: ignore[union-attr]
+    broken = replace(plan, ops=(replace(plan.ops[0], weight=damaged), *plan.ops[1:]))  # type: ignore[call-arg]
+    assert not np.isfinite(one_shot(broken)).all()
