@@ -165,26 +165,31 @@ def cases(tensor_type: TensorType) -> Iterator[tuple[int, int, int]]:
 
 
 def check_matmul(tensor_type: TensorType) -> float:
-    """Largest error over ``cases``, as a share of the largest result; asserts what must hold exactly."""
+    """Largest error over ``cases``, as a share of the largest result."""
+    worst = 0.0
+    for rows, width, num_tokens in cases(tensor_type):
+        weights, _memory = at_end_of_page(random_weights(tensor_type, rows, width, num_tokens))
+        worst = max(worst, matmul_error(tensor_type, weights, width, num_tokens))
+    return worst
+
+
+def matmul_error(tensor_type: TensorType, weights: Bytes, width: int, num_tokens: int) -> float:
+    """Largest error of one matmul, as a share of the largest result; asserts what must hold exactly."""
     activation = formats.activation_format(tensor_type)
     wanted = [kernel_source("quantize_kernel", activation), kernel_source("matmul_kernel", tensor_type)]
     kernels = load_kernels(wanted)
     quantize, matmul = (kernels[source] for source in wanted)
-    harness, worst = Harness(), 0.0
-    for rows, width, num_tokens in cases(tensor_type):
-        random = np.random.default_rng(num_tokens)
-        weights, _memory = at_end_of_page(random_weights(tensor_type, rows, width, num_tokens))
-        x = random.standard_normal((num_tokens, width)).astype(np.float32)
-        bias = random.standard_normal(rows).astype(np.float32) if num_tokens % 2 else None
-        out = random.standard_normal((num_tokens, rows + 3)).astype(np.float32)
-        before = out.copy()
-        harness.matmul(matmul, harness.quantize(quantize, activation, x), weights, width, bias, out)
-        exact = x.astype(np.float64) if activation is ActivationFormat.FLOAT32 else rounded_activations(x)
-        expected = exact @ dequantize(tensor_type, weights).astype(np.float64).T
-        expected += before[:, :rows] if bias is None else bias
-        assert (out[:, rows:] == before[:, rows:]).all(), "the matmul wrote past its rows"
-        worst = max(worst, float(np.abs(out[:, :rows] - expected).max() / np.abs(expected).max()))
-    return worst
+    harness, random, rows = Harness(), np.random.default_rng(num_tokens), len(weights)
+    x = random.standard_normal((num_tokens, width)).astype(np.float32)
+    bias = random.standard_normal(rows).astype(np.float32) if num_tokens % 2 else None
+    out = random.standard_normal((num_tokens, rows + 3)).astype(np.float32)
+    before = out.copy()
+    harness.matmul(matmul, harness.quantize(quantize, activation, x), weights, width, bias, out)
+    exact = x.astype(np.float64) if activation is ActivationFormat.FLOAT32 else rounded_activations(x)
+    expected = exact @ dequantize(tensor_type, weights).astype(np.float64).T
+    expected += before[:, :rows] if bias is None else bias
+    assert (out[:, rows:] == before[:, rows:]).all(), "the matmul wrote past its rows"
+    return float(np.abs(out[:, :rows] - expected).max() / np.abs(expected).max())
 
 
 def main() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from engine.gguf import open_model
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu import formats, operands, step_state
 from engine.kernels.cpu.jit import load_kernels
@@ -14,6 +17,7 @@ from tests.engine.kernels.cpu.matmul_oracle import (
     check_matmul,
     dequantize,
     kernel_source,
+    matmul_error,
     random_weights,
 )
 
@@ -49,6 +53,20 @@ def test_an_embedding_is_the_dequantised_row(tensor_type: TensorType) -> None:
 def test_a_matmul_is_exact_on_rounded_activations(tensor_type: TensorType) -> None:
     """Near-ternary types lose most to the bias of signed weights: 128 where the weights are -1, 0 and 1."""
     assert check_matmul(tensor_type) < (1e-4 if tensor_type.name.startswith("TQ") else 3e-5)
+
+
+@pytest.mark.parametrize("model", ["smollm2_path", "gemma3_path"])
+def test_real_tensors(model: str, request: pytest.FixtureRequest) -> None:
+    """The last matrix of each type and width, read from the mapping; every row of the smaller ones."""
+    path: Path = request.getfixturevalue(model)
+    with open_model(path) as file:
+        matrices = {(t.type, t.shape[1]): t for t in file.tensors.values() if len(t.shape) == 2}
+        assert len(matrices) >= 3
+        for (tensor_type, width), tensor in matrices.items():
+            weights = file.tensor_data(tensor.name).reshape(tensor.shape[0], -1)[-1024:]
+            for num_tokens in (1, 3, 12):
+                assert matmul_error(tensor_type, weights, width, num_tokens) < 1e-5, tensor
+            del weights
 
 
 def test_an_unknown_type_is_refused() -> None:
