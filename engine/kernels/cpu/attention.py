@@ -10,8 +10,8 @@ Milakov and Gimelshein 2018, Dao et al. 2022):
     softmax  running maximum and sum a row; what was gathered is scaled when the maximum grows
     values   tile of rows x 16 or more values, one token a load
 
-Scratch of a thread: queries, scores (rows, 128), gathered values (rows, padded value_dim), then maxima, sums and
-factors of the rows, 16 floats each.
+Scratch of a thread: queries, scores (rows, 128), gathered values (rows, padded value_dim), then maxima, sums,
+factors and sums of a chunk of the rows, 16 floats each.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ from engine.kernels.cpu.layouts import (
 )
 from engine.kernels.cpu.rows import store_part
 from engine.kernels.cpu.simd import (
+    F32X16,
     atomic_add,
     atomic_store,
+    call_llvm,
+    define,
     exp,
     fma,
     inline,
@@ -78,6 +81,8 @@ from engine.kernels.cpu.tile import tile_add, tile_load, tile_multiply_add, tile
 CHUNK = 128  # positions between two updates of the softmax: their scores and values stay in the first-level cache
 MIN_PART = 256  # positions of a part of a context, at least: less is not worth the merge
 HIDDEN = np.float32(-1e30)  # score of a position a row may not see
+# keep_order(sum): the same, but nothing added to it is added to something else first, as fast arithmetic may.
+keep_order = define(F32X16, [F32X16], lambda b, x: call_llvm(b, "llvm.arithmetic.fence.v16f32", x.type, [x]))
 LOWEST = np.float32(-1e20)  # running maximum before the first visible position; exp(HIDDEN - LOWEST) is 0
 
 
@@ -107,7 +112,11 @@ def hide(scores, first, last, group, rows, start, window, begin, end):  # type: 
 
 @inline
 def soften(scores, state, rows, size):  # type: ignore[no-untyped-def]
-    """Scores (``size`` bytes a row) to weights; maxima, sums and the factors of what was gathered to ``state``."""
+    """Scores (``size`` bytes a row) to weights; maxima, sums and the factors of what was gathered to ``state``.
+
+    All rows take the same operations in the same order, so that a token's result does not depend on what else is
+    computed with it: a last bit more or less, and the rounding to int8 after it moves log-probabilities by tenths.
+    """
     old = load_f32x16(state)
     for row in range(rows):
         line = scores + row * CHUNK * 4
@@ -117,15 +126,15 @@ def soften(scores, state, rows, size):  # type: ignore[no-untyped-def]
         store_f32(state + row * 4, reduce_max(top))
     factors = exp(old - load_f32x16(state))
     store_f32x16(state + 128, factors)
-    store_f32x16(state + 64, load_f32x16(state + 64) * factors)
     for row in range(rows):
         line = scores + row * CHUNK * 4
         top, total = splat_f32x16(load_f32(state + row * 4)), zeros_f32x16()
         for i in range(0, size, 64):
             weight = exp(load_f32x16(line + i) - top)
-            total = total + weight
+            total = keep_order(total) + weight
             store_f32x16(line + i, weight)
-        store_f32(state + 64 + row * 4, load_f32(state + 64 + row * 4) + reduce_add(total))
+        store_f32(state + 192 + row * 4, reduce_add(total))
+    store_f32x16(state + 64, fma(load_f32x16(state + 64), factors, load_f32x16(state + 192)))
 
 
 @inline
@@ -241,6 +250,7 @@ def gather_function(decode_rows: int) -> Any:
             store_f32x16(gathered + i * 4, zeros_f32x16())
         store_f32x16(state, splat_f32x16(LOWEST))
         store_f32x16(state + 64, zeros_f32x16())
+        store_f32x16(state + 192, zeros_f32x16())
         for chunk in range(blocks[0], blocks[1], CHUNK // 16):
             stop = min(chunk + CHUNK // 16, blocks[1])
             for block in range(chunk, stop):

@@ -19,6 +19,7 @@ import ctypes
 import hashlib
 import importlib
 import importlib.util
+import marshal
 import os
 import re
 import tempfile
@@ -172,11 +173,13 @@ _WORD = re.compile(rb"\w+")
 
 @cache
 def _read_source(name: str) -> bytes | None:
+    """Source of a module, or its code where an app ships no sources; None when there is no such module."""
     found = importlib.util.find_spec(name)
     if found is None or found.loader is None:
         return None
-    text = found.loader.get_source(name)  # type: ignore[attr-defined]
-    return text.encode() if text is not None else None
+    if found.origin is not None and (path := Path(found.origin)).suffix == ".py" and path.is_file():
+        return path.read_bytes()
+    return marshal.dumps(found.loader.get_code(name))  # type: ignore[attr-defined]
 
 
 class _Loader:
@@ -221,28 +224,40 @@ _LOADER = _Loader()
 
 
 def _compile(function: KernelFunction) -> tuple[str, bytes]:
-    """Symbol and object file of a kernel."""
-    from numba import njit, types  # only a cold start pays for it
+    """Symbol and object file of a kernel. Leans on numba's internals; the tested versions are pinned.
 
-    options: dict[str, Any] = {
-        "nogil": True,
-        "fastmath": True,
-        "error_model": "numpy",
-        "boundscheck": False,
-        "no_cfunc_wrapper": True,
-        "no_cpython_wrapper": True,
-        "_nrt": False,
-    }
-    dispatcher: Any = njit(types.void(*[types.int64] * 4), **options)(function)
-    (result,) = dispatcher.overloads.values()
-    _check_symbols(result.library)
-    _name, _kind, (code, _bitcode) = result.library.serialize_using_object_code()
-    return str(result.fndesc.llvm_func_name), bytes(code)
+    numba's own execution engine never sees the code: it would compile it a second time, and code that calls what
+    does not exist would end the process there.
+    """
+    from numba import types  # only a cold start pays for it
+    from numba.core import compiler, compiler_lock
+    from numba.core.cpu_options import FastMathOptions
+    from numba.core.registry import cpu_target
+
+    flags: Any = compiler.Flags()
+    flags.no_compile = True
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    flags.fastmath = FastMathOptions(True)
+    flags.error_model = "numpy"
+    flags.boundscheck = False
+    typing, target = cpu_target.typing_context, cpu_target.target_context
+    typing.refresh()
+    target.refresh()
+    library: Any = target.codegen().create_library(function.__qualname__)
+    with compiler_lock.global_compiler_lock:
+        result = compiler.compile_extra(typing, target, function, [types.int64] * 4, types.void, flags, {}, library)
+        for linked in library._linking_libraries:
+            library._final_module.link_in(linked._get_module_for_linking(), preserve=True)
+        library._optimize_final_module()
+        module = library._final_module
+        _check_symbols(module)
+        return str(result.fndesc.llvm_func_name), bytes(target.codegen()._tm.emit_object(module))
 
 
-def _check_symbols(library: Any) -> None:
-    """Refuse code that calls what no other process would find: loading it would end the process."""
-    for function in library._final_module.functions:
+def _check_symbols(module: Any) -> None:
+    """Refuse code that calls what a process would not find: loading it would end the process."""
+    for function in module.functions:
         is_known = function.name.startswith("llvm.") or llvm.address_of_symbol(function.name) is not None
         if function.is_declaration and not is_known:
             raise RuntimeError(f"the kernel needs {function.name}, which is not in its own code")

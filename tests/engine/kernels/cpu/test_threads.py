@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import psutil
+import pytest
+
+from engine.kernels.cpu.control import ROW_KERNEL, ROW_OPERANDS, ROW_SLOTS, ROW_WAITS
+from engine.kernels.cpu.jit import Kernel, compile_kernel
+from engine.kernels.cpu.simd import atomic_add, load_i64, store_i64
+from engine.kernels.cpu.threads import ThreadTeam, physical_cores
+
+
+def count_threads(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Every thread adds 1 to the counter of the op."""
+    atomic_add(load_i64(op), 1)
+
+
+def check_count(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Every thread notes whether all have counted before it came here."""
+    if load_i64(load_i64(op)) != num_threads:
+        atomic_add(load_i64(op) + 8, 1)
+
+
+def reset(op: int, step: int, thread: int, num_threads: int) -> None:
+    """The last thread sets the counter to 0."""
+    if thread == num_threads - 1:
+        store_i64(load_i64(op), 0)
+
+
+@pytest.fixture(scope="module")
+def kernels() -> list[Kernel]:
+    return [compile_kernel(function) for function in (count_threads, check_count, reset)]
+
+
+@pytest.fixture
+def counters() -> np.ndarray:
+    return np.zeros(2, np.int64)
+
+
+@pytest.fixture
+def program(kernels: list[Kernel], counters: np.ndarray) -> np.ndarray:
+    """Counts and checks 50 times."""
+    rows = np.zeros((150, ROW_SLOTS), np.int64)
+    for index, row in enumerate(rows):
+        row[ROW_KERNEL] = kernels[index % 3].address
+        row[ROW_WAITS] = 1
+        row[ROW_OPERANDS] = counters.ctypes.data
+    return rows
+
+
+@pytest.fixture(params=[1, 2, 5])
+def team(request: pytest.FixtureRequest) -> Iterator[ThreadTeam]:
+    team = ThreadTeam(request.param)
+    yield team
+    team.close()
+
+
+STEP = np.zeros(16, np.int64)
+
+
+def test_every_op_waits_for_all_threads(team: ThreadTeam, program: np.ndarray, counters: np.ndarray) -> None:
+    team.set_program(program, STEP)
+    for _ in range(20):
+        team.run()
+    assert counters.tolist() == [0, 0]
+
+
+def test_steps_wake_sleeping_workers(team: ThreadTeam, program: np.ndarray, counters: np.ndarray) -> None:
+    team.set_program(program, STEP)
+    for _ in range(5):
+        time.sleep(0.02)  # far longer than workers look for a step
+        team.run()
+    assert counters.tolist() == [0, 0]
+
+
+def test_steps_may_come_from_any_thread(team: ThreadTeam, program: np.ndarray, counters: np.ndarray) -> None:
+    team.set_program(program, STEP)
+    for _ in range(4):
+        caller = threading.Thread(target=team.run)
+        caller.start()
+        caller.join(20)
+        assert not caller.is_alive()
+    assert counters.tolist() == [0, 0]
+
+
+def test_idle_team_uses_no_processor(program: np.ndarray) -> None:
+    team = ThreadTeam(3)
+    team.set_program(program, STEP)
+    team.run()
+    time.sleep(0.05)
+    before = _worker_seconds()
+    time.sleep(0.3)
+    used = _worker_seconds() - before
+    team.close()
+    assert used < 0.1
+
+
+def _worker_seconds() -> float:
+    times = psutil.Process().cpu_times()
+    return float(times.user + times.system)
+
+
+def test_close_ends_the_threads() -> None:
+    before = threading.active_count()
+    team = ThreadTeam(4)
+    assert threading.active_count() == before + 3
+    team.close()
+    team.close()
+    assert threading.active_count() == before
+    with pytest.raises(RuntimeError, match="closed"):
+        team.run()
+
+
+def test_forgotten_team_ends_its_threads() -> None:
+    before = threading.active_count()
+    team = ThreadTeam(3)
+    del team
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_teams_do_not_disturb_each_other(kernels: list[Kernel]) -> None:
+    teams = [ThreadTeam(2) for _ in range(3)]
+    counted = [np.zeros(2, np.int64) for _ in teams]
+    programs = []
+    for team, counters in zip(teams, counted):
+        rows = np.zeros((1, ROW_SLOTS), np.int64)
+        rows[0, ROW_KERNEL], rows[0, ROW_OPERANDS] = kernels[0].address, counters.ctypes.data
+        team.set_program(rows, STEP)
+        programs.append(rows)
+    callers = [threading.Thread(target=lambda team=team: [team.run() for _ in range(50)]) for team in teams]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(20)
+    for team, counters in zip(teams, counted):
+        assert counters[0] == 100
+        team.close()
+
+
+def test_interpreter_runs_on_while_a_step_runs(kernels: list[Kernel]) -> None:
+    """The caller's thread gives up the GIL: another Python thread makes progress during a long step."""
+    counters = np.zeros(2, np.int64)
+    rows = np.zeros((200_000, ROW_SLOTS), np.int64)
+    rows[:, ROW_KERNEL], rows[:, ROW_OPERANDS], rows[:, ROW_WAITS] = kernels[0].address, counters.ctypes.data, 1
+    team = ThreadTeam(2)
+    team.set_program(rows, STEP)
+    caller = threading.Thread(target=team.run)
+    caller.start()
+    loops = 0
+    while caller.is_alive():
+        loops += 1
+        ctypes.pythonapi.PyErr_CheckSignals()
+    team.close()
+    assert loops > 10
+    assert counters[0] == 400_000
+
+
+def test_number_of_threads_defaults_to_cores() -> None:
+    team = ThreadTeam(0)
+    assert team.num_threads == physical_cores() >= 1
+    team.close()
