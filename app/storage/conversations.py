@@ -22,7 +22,9 @@ _Record = TypeVar("_Record")
 MIN_INDEXED_CHARACTERS = 3  # what the trigram index can find; shorter texts are found by scanning
 MAX_FOUND = 500
 
-_CONVERSATION_FIELDS = "id, title, created_at, updated_at, is_pinned, model_path, draft, active_leaf_id"
+_CONVERSATION_FIELDS = (
+    "id, title, created_at, updated_at, is_pinned, model_path, draft, active_leaf_id, folder_id, options"
+)
 _MESSAGE_FIELDS = (
     "id, conversation_id, parent_id, role, content, reasoning, created_at, status, error, stats, model_name"
 )
@@ -30,9 +32,18 @@ _MESSAGE_FIELDS = (
 
 def read_conversations(connection: sqlite3.Connection) -> list[ConversationRecord]:
     """All conversations that are not deleted, the last written first."""
+    return _read_conversations(connection, "deleted_at IS NULL ORDER BY updated_at DESC")
+
+
+def read_trash(connection: sqlite3.Connection) -> list[ConversationRecord]:
+    """The conversations in the trash, the last deleted first."""
+    return _read_conversations(connection, "deleted_at IS NOT NULL ORDER BY deleted_at DESC")
+
+
+def _read_conversations(connection: sqlite3.Connection, condition: str) -> list[ConversationRecord]:
     last = "(SELECT id FROM message WHERE conversation_id = conversation.id ORDER BY number DESC LIMIT 1)"
     fields = _CONVERSATION_FIELDS.replace("active_leaf_id", f"coalesce(active_leaf_id, {last})")
-    query = f"SELECT {fields} FROM conversation WHERE deleted_at IS NULL ORDER BY updated_at DESC"
+    query = f"SELECT {fields} FROM conversation WHERE {condition}"
     return list(_records(connection, query, (), _conversation))
 
 
@@ -48,10 +59,11 @@ def read_messages(connection: sqlite3.Connection, conversation_id: str) -> list[
 def save_conversation(connection: sqlite3.Connection, record: ConversationRecord) -> None:
     """Insert or update a conversation; whether it is deleted stays as it is."""
     connection.execute(
-        f"INSERT INTO conversation ({_CONVERSATION_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+        f"INSERT INTO conversation ({_CONVERSATION_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET title = excluded.title, created_at = excluded.created_at, "
         "updated_at = excluded.updated_at, is_pinned = excluded.is_pinned, model_path = excluded.model_path, "
-        "draft = excluded.draft, active_leaf_id = excluded.active_leaf_id",
+        "draft = excluded.draft, active_leaf_id = excluded.active_leaf_id, folder_id = excluded.folder_id, "
+        "options = excluded.options",
         (
             record.id,
             record.title,
@@ -61,6 +73,8 @@ def save_conversation(connection: sqlite3.Connection, record: ConversationRecord
             record.model_path,
             record.draft,
             record.active_leaf_id,
+            record.folder_id,
+            json.dumps(record.options, ensure_ascii=False),
         ),
     )
 
@@ -91,6 +105,16 @@ def save_message(connection: sqlite3.Connection, record: MessageRecord) -> None:
 def mark_deleted(connection: sqlite3.Connection, conversation_id: str, deleted_at: float | None) -> None:
     """Put a conversation into the trash, or with None take it out again."""
     connection.execute("UPDATE conversation SET deleted_at = ? WHERE id = ?", (deleted_at, conversation_id))
+
+
+def purge_trash(connection: sqlite3.Connection, deleted_before: float | None = None) -> list[str]:
+    """Remove what was put into the trash before a time, or all of it, for good; returns the conversations' ids."""
+    condition = "deleted_at IS NOT NULL" + ("" if deleted_before is None else " AND deleted_at < ?")
+    parameters = () if deleted_before is None else (deleted_before,)
+    query = f"SELECT id FROM conversation WHERE {condition}"
+    ids = [str(row[0]) for row in connection.execute(query, parameters)]
+    connection.executemany("DELETE FROM conversation WHERE id = ?", [(id_,) for id_ in ids])
+    return ids
 
 
 def mark_interrupted(connection: sqlite3.Connection) -> None:
@@ -141,6 +165,8 @@ def _conversation(
     model: object,
     draft: object,
     leaf: object,
+    folder: object,
+    options: object,
 ) -> ConversationRecord:
     created_at = _number(created)
     return ConversationRecord(
@@ -152,6 +178,8 @@ def _conversation(
         _text(model) or None,
         _text(draft),
         _text(leaf) or None,
+        _text(folder) or None,
+        _table(options) or {},
     )
 
 
@@ -169,7 +197,7 @@ def _message(
         _number(created),
         _status(status),
         _text(error),
-        _stats(stats),
+        _table(stats),
         _text(model),
     )
 
@@ -204,9 +232,9 @@ def _status(value: object) -> MessageStatus:
     return MessageStatus.INTERRUPTED if status is MessageStatus.STREAMING else status
 
 
-def _stats(value: object) -> dict[str, Any] | None:
+def _table(value: object) -> dict[str, Any] | None:
     try:
-        stats = json.loads(_text(value))
+        table = json.loads(_text(value))
     except (ValueError, RecursionError):
         return None
-    return stats if isinstance(stats, dict) else None
+    return table if isinstance(table, dict) else None

@@ -137,6 +137,8 @@ def _prepare(database: Database) -> None:
                     raise DamagedDatabaseError(finding)
             _require_writable(connection)
             if version < SCHEMA_VERSION:
+                if version:
+                    _back_up(database.path, connection, version)
                 connection.execute("PRAGMA journal_mode = WAL")
                 migrate(connection)
             connection.execute("SELECT count(*) FROM conversation").fetchone()
@@ -153,6 +155,16 @@ def _require_writable(connection: sqlite3.Connection) -> None:
     except sqlite3.OperationalError as error:
         if not is_busy(error):
             raise
+
+
+def _back_up(path: Path, connection: sqlite3.Connection, version: int) -> None:
+    """Keep the database as it was before a migration; an older backup of the same format is replaced."""
+    target = path.with_name(f"{path.stem}.format-{version}{path.suffix}")
+    scratch = target.with_suffix(".tmp")
+    scratch.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(scratch)) as copy:
+        connection.backup(copy)
+    os.replace(scratch, target)
 
 
 def _check_header(path: Path) -> bool:
@@ -211,7 +223,7 @@ def _salvage(damaged: Path, connection: sqlite3.Connection) -> tuple[int, int]:
             source.execute("PRAGMA writable_schema = ON")  # read on past a broken schema entry
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("BEGIN IMMEDIATE")
-            for table in ("conversation", "message"):
+            for table in ("folder", "conversation", "message", "attachment", "preset"):
                 for order in ("ASC", "DESC"):
                     with contextlib.suppress(sqlite3.Error):
                         _copy_rows(source, connection, table, order)
@@ -226,7 +238,11 @@ def _count(connection: sqlite3.Connection, table: str) -> int:
 
 
 def _copy_rows(source: sqlite3.Connection, target: sqlite3.Connection, table: str, order: str) -> None:
-    names = [row[1] for row in target.execute(f"PRAGMA table_info({table})")]
+    columns = f"PRAGMA table_info({table})"
+    known = {row[1] for row in source.execute(columns)}  # an older format has fewer
+    names = [row[1] for row in target.execute(columns) if row[1] in known]
+    if not names:
+        return
     marks = ", ".join("?" * len(names))
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"
     for row in source.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY rowid {order}"):

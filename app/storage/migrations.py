@@ -55,7 +55,37 @@ _FIRST = (
     END""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+# Options are JSON: what a conversation or a preset may set grows faster than a schema should.
+# An attachment's text lies in a file of its own, so that a large one never weighs on the database; one without a
+# message belongs to the draft.
+_SECOND = (
+    """CREATE TABLE folder (
+        id TEXT PRIMARY KEY NOT NULL,
+        name TEXT NOT NULL,
+        created_at REAL NOT NULL
+    )""",
+    "ALTER TABLE conversation ADD COLUMN folder_id TEXT REFERENCES folder(id) ON DELETE SET NULL",
+    "ALTER TABLE conversation ADD COLUMN options TEXT NOT NULL DEFAULT '{}'",
+    """CREATE TABLE preset (
+        id TEXT PRIMARY KEY NOT NULL,
+        name TEXT NOT NULL,
+        options TEXT NOT NULL DEFAULT '{}'
+    )""",
+    """CREATE TABLE attachment (
+        id TEXT PRIMARY KEY NOT NULL,
+        conversation_id TEXT NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+        message_id TEXT REFERENCES message(id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        file_name TEXT NOT NULL,
+        num_characters INTEGER NOT NULL
+    )""",
+    "CREATE INDEX attachment_by_conversation ON attachment(conversation_id, position)",
+    "CREATE INDEX attachment_by_message ON attachment(message_id)",
+    "CREATE INDEX conversation_by_folder ON conversation(folder_id)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 SCHEMA_VERSION = len(MIGRATIONS)
 
 

@@ -6,7 +6,7 @@ Knows nothing of SQLite, Qt or the tree that messages form; the rest of the app 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -36,6 +36,8 @@ class ConversationRecord:
         model_path: the model that answered last.
         draft: what stands in the composer, not sent yet.
         active_leaf_id: the last message of the branch that is shown; None while nothing was sent.
+        folder_id: the folder it lies in; None outside of all.
+        options: what differs from the defaults in this conversation: sampling, system prompt, policies.
     """
 
     id: str
@@ -46,6 +48,8 @@ class ConversationRecord:
     model_path: str | None = None
     draft: str = ""
     active_leaf_id: str | None = None
+    folder_id: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,49 @@ class MessageRecord:
     model_name: str = ""
 
 
+@dataclass(frozen=True)
+class FolderRecord:
+    """A folder of conversations."""
+
+    id: str
+    name: str
+    created_at: float
+
+
+@dataclass(frozen=True)
+class PresetRecord:
+    """A named set of options that conversations may take over.
+
+    Attributes:
+        options: as in ``ConversationRecord``.
+    """
+
+    id: str
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AttachmentRecord:
+    """A text that was attached to a message, or to a draft.
+
+    Attributes:
+        message_id: None while it belongs to the conversation's draft.
+        position: its place among the attachments of the same message, from 0.
+        name: as the person knows it.
+        file_name: below the attachments folder, of the extracted text (UTF-8).
+        num_characters: of that text.
+    """
+
+    id: str
+    conversation_id: str
+    message_id: str | None
+    position: int
+    name: str
+    file_name: str
+    num_characters: int
+
+
 def new_id() -> str:
-    """A fresh id for a conversation, message or request."""
+    """A fresh id for a record or a request."""
     return uuid.uuid4().hex

@@ -49,17 +49,52 @@ def test_migrations_run_once_each_and_a_failing_one_changes_nothing(tmp_path: Pa
     database = open_database(tmp_path / "chats.db")
     _fill(database)
     connection = database.connect()
-    second = ("ALTER TABLE conversation ADD COLUMN folder TEXT", "UPDATE conversation SET folder = 'x'")
+    second = ("ALTER TABLE conversation ADD COLUMN place TEXT", "UPDATE conversation SET place = 'x'")
     broken = ("ALTER TABLE conversation ADD COLUMN colour TEXT", "SELECT nonsense")
     with pytest.raises(sqlite3.OperationalError):
         migrate(connection, (*MIGRATIONS, second, broken))
     assert schema_version(connection) == SCHEMA_VERSION + 1
-    assert connection.execute("SELECT DISTINCT folder FROM conversation").fetchall() == [("x",)]
+    assert connection.execute("SELECT DISTINCT place FROM conversation").fetchall() == [("x",)]
     names = [row[1] for row in connection.execute("PRAGMA table_info(conversation)")]
-    assert "folder" in names
+    assert "place" in names
     assert "colour" not in names
     migrate(connection, (*MIGRATIONS, second))
     connection.close()
+
+
+def _make_first_format(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection, MIGRATIONS[:1])
+    connection.execute("INSERT INTO conversation (id, title, created_at, updated_at) VALUES ('c0', 'old', 1, 1)")
+    connection.execute(
+        "INSERT INTO message (id, conversation_id, role, content, created_at, status) "
+        "VALUES ('m0', 'c0', 'user', 'hello', 1, 'complete')"
+    )
+    connection.close()
+
+
+def test_an_older_database_is_kept_as_it_was_before_it_is_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    _make_first_format(path)
+    database = open_database(path)
+    assert (database.notices, _titles(database)) == ((), {"old"})
+    with sqlite3.connect(tmp_path / "chats.format-1.db") as backup:
+        assert schema_version(backup) == 1
+        assert backup.execute("SELECT content FROM message").fetchone() == ("hello",)
+    backup.close()
+
+
+def test_a_damaged_database_of_an_older_format_gives_what_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    _make_first_format(path)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_schema SET rootpage = 99999 WHERE name = 'message_by_parent'")
+    connection.commit()
+    connection.close()
+    database = open_database(path)
+    assert "1 chats with 1 messages" in database.notices[0]
+    assert _titles(database) == {"old"}
 
 
 def test_a_newer_database_is_refused_and_not_touched(tmp_path: Path) -> None:
