@@ -1,7 +1,7 @@
 """The CPU backend: plans executed by numba kernels on persistent threads.
 
     backend     CpuBackend: memory, step state, run
-    lowering    a plan to a program: rows of kernel addresses and operands
+    lowering/   a plan to a program: rows of kernel addresses and operands
     memory      the arrays behind the operands; kv_store: keys and values
     threads     the threads, executor: their loop, control: its layout, sleep: the system's calls
     jit         kernels as machine code from a cache of object files

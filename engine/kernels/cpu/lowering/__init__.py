@@ -1,0 +1,14 @@
+"""From a plan to a program: which kernels run in which order on which addresses.
+
+    lower        the pass over the plan: one lowering function an op
+    fusion       which ops take the residual add after them
+    program      rows of a program, what they touch, and where threads must wait
+    on_weights, on_cache, on_rows    the lowerings, by what their ops read
+
+Knows the meaning of operands and nothing of architectures or threads.
+"""
+
+from engine.kernels.cpu.lowering.lower import lower
+from engine.kernels.cpu.lowering.program import LoweredOp, assemble
+
+__all__ = ["LoweredOp", "assemble", "lower"]

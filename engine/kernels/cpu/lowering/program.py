@@ -1,0 +1,108 @@
+"""A program under construction: its rows, what each touches, and where threads must wait for each other.
+
+Threads wait only where an op touches what another thread wrote: ops that share out rows in the same way
+(``shares_rows``) follow each other without a wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.kernels.cpu.control import NUM_OPERANDS, ROW_KERNEL, ROW_OPERANDS, ROW_SLOTS, ROW_WAITS
+from engine.kernels.cpu.formats import ActivationFormat
+from engine.kernels.cpu.jit import Kernel, KernelSource
+from engine.kernels.cpu.kv_store import KVStore
+from engine.kernels.cpu.memory import Memory
+from engine.kernels.cpu.step_state import ROWS_LOGITS, ROWS_TOKENS
+from engine.model.plan import Buffer, Plan
+
+Operands = dict[int, int | float]
+
+
+@dataclass(frozen=True)
+class LoweredOp:
+    """One row of a program.
+
+    Attributes:
+        source: its kernel. operands: by slot; a float stands for the bits of a float32. reads, writes: what it
+        touches that other ops touch. shares_rows: the rows that threads share out by ``rows.first_row``, "tokens"
+        or "logits"; None for other ways.
+    """
+
+    source: KernelSource
+    operands: Operands
+    reads: frozenset[object]
+    writes: frozenset[object]
+    shares_rows: str | None = None
+
+
+class Program:
+    """The rows so far, and what the lowerings of single ops need to make more.
+
+    Attributes:
+        plan: what is lowered.
+        memory: makes buffers and tables.
+        kv_store: keys and values.
+        ops: the rows, in order.
+        quantized: which buffers are quantised in which format as they are now.
+        angles: address of a rope table's angles, by the table's ``id``.
+    """
+
+    def __init__(self, plan: Plan, memory: Memory, kv_store: KVStore) -> None:
+        self.plan = plan
+        self.memory = memory
+        self.kv_store = kv_store
+        self.ops: list[LoweredOp] = []
+        self.quantized: set[tuple[Buffer, ActivationFormat]] = set()
+        self.angles: dict[int, int] = {}
+        self._num_counters = 0
+
+    def emit(
+        self,
+        source: KernelSource,
+        operands: Operands,
+        reads: Iterable[object],
+        writes: Iterable[object],
+        shares_rows: str | None = None,
+    ) -> None:
+        """Append a row; what it writes is no longer quantised."""
+        written = frozenset(writes)
+        self.ops.append(LoweredOp(source, operands, frozenset(reads), written, shares_rows))
+        self.quantized = {(buffer, form) for buffer, form in self.quantized if buffer not in written}
+
+    def counter(self) -> int:
+        """Address of an int64 of its own, which is 0 when a step begins."""
+        self._num_counters += 1
+        return self.memory.counter(self._num_counters - 1)
+
+
+def rows_kind(buffer: Buffer) -> int:
+    """The rows-kind operand of an op on that buffer."""
+    return ROWS_TOKENS if buffer.rows == "tokens" else ROWS_LOGITS
+
+
+def assemble(ops: list[LoweredOp], kernels: dict[KernelSource, Kernel]) -> npt.NDArray[np.int64]:
+    """The program as a backend runs it, (ops, ROW_SLOTS) int64."""
+    program = np.zeros((len(ops), ROW_SLOTS), np.int64)
+    since_wait: list[LoweredOp] = []
+    for row, op in zip(program, ops):
+        row[ROW_KERNEL] = kernels[op.source].address
+        if any(_must_wait(op, earlier) for earlier in since_wait):
+            row[ROW_WAITS] = 1
+            since_wait.clear()
+        since_wait.append(op)
+        for slot, value in op.operands.items():
+            if slot >= NUM_OPERANDS:
+                raise ValueError(f"{op.source.name} has more operands than a row holds")
+            row[ROW_OPERANDS + slot] = np.float32(value).view(np.int32) if isinstance(value, float) else value
+    return program
+
+
+def _must_wait(op: LoweredOp, earlier: LoweredOp) -> bool:
+    if op.shares_rows is not None and op.shares_rows == earlier.shares_rows:
+        return False
+    return bool(earlier.writes & (op.reads | op.writes) or earlier.reads & op.writes)
