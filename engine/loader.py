@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from engine.config import EngineConfig, MemoryPlan, plan_memory
+from engine.cache.memory_plan import MemoryPlan, plan_memory
+from engine.config import EngineConfig
 from engine.errors import InvalidParameterError
 from engine.kernels.backend import Backend
+from engine.model.plan import BLOCK_SIZE
 from engine.protocol import LoadModel, LoadPhase, ModelInfo
 
 if TYPE_CHECKING:
@@ -137,7 +139,7 @@ def _plan_memory(
         block_bytes=_backend_module(config).kv_bytes_per_block(plan),
         trained_context_length=hyperparameters.context_length,
         context_length=command.context_length or config.context_length,
-        kv_bytes=config.kv_bytes,
+        kv_bytes=command.memory_limit_bytes or config.kv_bytes,
     )
 
 
@@ -195,6 +197,8 @@ def _model_info(
         num_threads=num_threads,
         device="CPU",
         kv_bytes=kv_bytes,
+        num_kv_blocks=memory.num_blocks,
+        num_kv_tokens=memory.num_blocks * BLOCK_SIZE,
         has_chat_template=not template.is_builtin,
     )
 

@@ -65,12 +65,15 @@ class Message:
 class LoadModel:
     """Load the model at ``path`` (any shard of a set), ejecting the one that is loaded.
 
-    ``context_length`` 0 means the memory plan's default; ``num_threads`` 0 means the physical cores.
+    ``context_length`` 0 means the memory plan's default; ``num_threads`` 0 means the physical cores;
+    ``memory_limit_bytes`` is the most memory that the KV cache may take, 0 a part of what is free. ``ModelInfo``
+    says what was chosen.
     """
 
     path: Path
     context_length: int = 0
     num_threads: int = 0
+    memory_limit_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ class GenerateRequest:
     """Generate an answer to ``messages`` (through the chat template) or to the raw text ``prompt``.
 
     Exactly one of ``messages`` and ``prompt`` is given. ``max_tokens`` 0 means up to the context's end.
-    When the last message is the assistant's it is continued, not answered.
+    When the last message is the assistant's it is continued, not answered. ``conversation_id`` names the
+    conversation that it belongs to; what was read for one is remembered together.
     """
 
     request_id: str
@@ -92,6 +96,7 @@ class GenerateRequest:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     max_tokens: int = 0
     stop: tuple[str, ...] = ()
+    conversation_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,13 +135,15 @@ class ModelInfo:
     tensor_type: str  # the type most weights have, as people name it: "Q4_1", "Q4_K_M"
     num_parameters: int
     file_bytes: int
-    context_length: int  # tokens the KV cache was sized for
+    context_length: int  # tokens of one conversation at most
     trained_context_length: int
     vocab_size: int
     num_threads: int
     device: str  # "CPU"
-    kv_bytes: int
+    kv_bytes: int  # of the KV cache when it is full
     has_chat_template: bool
+    num_kv_blocks: int = 0
+    num_kv_tokens: int = 0  # of all conversations together that the KV cache keeps
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,12 @@ Owns the block pool and the radix tree. Positions ``[0, num_computed_tokens)`` o
 the full ones of them are in the tree as soon as they are computed, so that requests that run together share them.
 Every block is free, cached (the tree's alone) or active (a sequence's); ``check_integrity`` proves it.
 The bytes behind the blocks are the backend's; all it is asked for is to copy a block.
+
+Models with recurrent or convolutional layers (``needs_checkpoints``): a sequence can only go on from where a state
+was kept. ``acquire`` then reuses a prefix up to its deepest checkpoint, which it gives as ``table.checkpoint`` for
+the backend to load; without one nothing is reused. Whoever runs the model calls ``add_checkpoint`` with the state
+after exactly ``num_tokens`` computed tokens, at the ends of prompts and answers and now and then in long ones; the
+place need not be a block's end. Checkpoints are bounded by bytes and go with their nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.block_pool import BlockPool
-from engine.cache.radix_tree import Node, RadixTree
+from engine.cache.checkpoints import DEFAULT_MAX_BYTES, Checkpoint
+from engine.cache.radix_tree import Match, Node, RadixTree
 from engine.model.plan import BLOCK_SIZE
 
 
@@ -28,14 +35,17 @@ class BlockTable:
 
     Attributes:
         num_reused_tokens: tokens that were in the cache when the table was made.
+        checkpoint: the state after them; None where they are none or the model needs no states.
     """
 
     def __init__(self, node: Node) -> None:
         self.num_reused_tokens = 0
+        self.checkpoint: Checkpoint | None = None
         self._ids = np.empty(64, dtype=np.int32)
         self._size = 0
         self._num_shared = 0  # blocks [0, num_shared) are in the tree, the last of them as ``_node``
         self._node = node
+        self._pending_checkpoints: list[Checkpoint] = []  # of a block that is not in the tree yet
 
     @property
     def block_ids(self) -> npt.NDArray[np.int32]:
@@ -52,13 +62,22 @@ class BlockTable:
 class KVCache:
     """Block tables for sequences over ``num_blocks`` blocks.
 
-    ``copy_block(source, target)`` is the backend's.
+    ``copy_block(source, target)`` is the backend's. With ``needs_checkpoints`` a prefix is reused up to a state
+    only; the states take up to ``max_checkpoint_bytes``.
     """
 
-    def __init__(self, num_blocks: int, copy_block: Callable[[int, int], None]) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        copy_block: Callable[[int, int], None],
+        *,
+        needs_checkpoints: bool = False,
+        max_checkpoint_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
         self._pool = BlockPool(num_blocks)
-        self._tree = RadixTree(self._pool)
+        self._tree = RadixTree(self._pool, max_checkpoint_bytes)
         self._copy_block = copy_block
+        self._match = self._tree.match_checkpoint if needs_checkpoints else self._tree.match
         self._tables: set[BlockTable] = set()
 
     @property
@@ -83,7 +102,7 @@ class KVCache:
 
     def num_matching_tokens(self, token_ids: Sequence[int]) -> int:
         """Tokens of ``token_ids`` that ``acquire`` would find in the cache now."""
-        return self._tree.match(token_ids, len(token_ids) - 1).num_tokens
+        return self._match(token_ids, len(token_ids) - 1).num_tokens
 
     def acquire(self, token_ids: Sequence[int], limit: int | None = None) -> BlockTable:
         """Make a table that holds the longest cached prefix of ``token_ids[:limit]``.
@@ -91,7 +110,7 @@ class KVCache:
         By default one token is left to compute, because its logits are wanted. A divergence in mid-block copies the
         shared slots to a block of the sequence's own; without room for it they are computed again.
         """
-        match = self._tree.match(token_ids, len(token_ids) - 1 if limit is None else limit)
+        match = self._match(token_ids, len(token_ids) - 1 if limit is None else limit)
         table = BlockTable(self._tree.root)
         self._tables.add(table)
         if match.nodes:
@@ -108,6 +127,8 @@ class KVCache:
                 self._copy_block(source, int(table.block_ids[-1]))
                 table.num_reused_tokens += match.num_tail_tokens
             self._pool.release([source])
+        if match.checkpoint is not None:
+            self._take_state(table, match)
         return table
 
     def reserve(self, table: BlockTable, num_tokens: int) -> bool:
@@ -134,6 +155,24 @@ class KVCache:
                 table._ids[index] = node.block_id
             table._num_shared = index + 1
             table._node = node
+            self._settle_checkpoints(table, node, start + BLOCK_SIZE)
+
+    def add_checkpoint(self, table: BlockTable, num_tokens: int, state: npt.NDArray[np.uint8]) -> None:
+        """Keep ``state``, which is that after the first ``num_tokens`` tokens of ``table``, all of them committed.
+
+        ``state`` is (num_bytes,) uint8 and must not be written to afterwards.
+        """
+        assert num_tokens > 0, "the state before the first token is known"
+        checkpoint = Checkpoint(num_tokens, state)
+        index = (num_tokens - 1) // BLOCK_SIZE
+        if index >= table._num_shared:
+            table._pending_checkpoints.append(checkpoint)
+            return
+        node = table._node
+        for _ in range(table._num_shared - 1 - index):
+            assert node.parent is not None, "a table's shared blocks are a path of the tree"
+            node = node.parent
+        self._tree.checkpoints.add(node, checkpoint)
 
     def release(self, table: BlockTable, token_ids: Sequence[int], num_computed_tokens: int) -> None:
         """End ``table`` and keep its first ``num_computed_tokens`` positions in the tree."""
@@ -141,7 +180,8 @@ class KVCache:
         start = table._num_shared * BLOCK_SIZE
         if num_computed_tokens > start:
             tail = int(table.block_ids[table._num_shared])
-            self._tree.insert(table._node, token_ids[start:num_computed_tokens], tail)
+            node = self._tree.insert(table._node, token_ids[start:num_computed_tokens], tail)
+            self._settle_checkpoints(table, node, num_computed_tokens)
         self._end(table)
 
     def discard(self, table: BlockTable) -> None:
@@ -153,13 +193,10 @@ class KVCache:
         """Raise AssertionError unless free + cached + active blocks are all blocks and every owner is counted."""
         owners = np.zeros(self._pool.num_blocks, dtype=np.int32)
         in_tree = []
+        self._tree.check_integrity()
         for node in self._tree.nodes():
             owners[node.block_id] += 1
             in_tree.append(node.block_id)
-            assert node.parent is not None
-            assert node.parent.children[node.token_ids] is node
-            assert node.last_used <= node.parent.last_used or node.parent is self._tree.root
-            assert len(node.token_ids) == BLOCK_SIZE or (node.token_ids and not node.children)
         assert len(in_tree) == len(set(in_tree)) == self._tree.num_nodes, "a block is in the tree twice"
         for table in self._tables:
             np.add.at(owners, table.block_ids, 1)
@@ -172,6 +209,22 @@ class KVCache:
         total = self.num_free_blocks + self.num_cached_blocks + self.num_active_blocks
         assert total == self.num_blocks, f"{total} of {self.num_blocks} blocks are accounted for"
         assert self.num_cached_blocks == len(set(in_tree) - {int(i) for t in self._tables for i in t.block_ids})
+
+    def _settle_checkpoints(self, table: BlockTable, node: Node, num_tokens: int) -> None:
+        """Hang on ``node`` what waited for it: the checkpoints of ``table`` within its first ``num_tokens``."""
+        for checkpoint in table._pending_checkpoints:
+            if checkpoint.num_tokens <= num_tokens:
+                self._tree.checkpoints.add(node, checkpoint)
+        table._pending_checkpoints = [each for each in table._pending_checkpoints if each.num_tokens > num_tokens]
+
+    def _take_state(self, table: BlockTable, match: Match) -> None:
+        """Give ``table`` the state of its match; without room for a copied block that state is not its own's."""
+        if table.num_reused_tokens == match.num_tokens:
+            table.checkpoint = match.checkpoint
+            return
+        self._pool.release(table.block_ids.tolist())
+        table._size = table._num_shared = table.num_reused_tokens = 0
+        table._node = self._tree.root
 
     def _grow(self, table: BlockTable, count: int) -> bool:
         shortage = count - self._pool.num_free

@@ -9,33 +9,7 @@ import pytest
 
 from engine.cache.kv_cache import BlockTable, KVCache
 from engine.model.plan import BLOCK_SIZE
-
-
-class Slots:
-    """Stands for the backend's bytes: what is in each slot of each block."""
-
-    def __init__(self, num_blocks: int) -> None:
-        self.blocks = [[-1] * BLOCK_SIZE for _ in range(num_blocks)]
-        self.num_copies = 0
-
-    def copy_block(self, source: int, target: int) -> None:
-        self.blocks[target] = list(self.blocks[source])
-        self.num_copies += 1
-
-    def write(self, table: BlockTable, token_ids: Sequence[int], start: int, end: int) -> None:
-        for position in range(start, end):
-            self.blocks[int(table.block_ids[position // BLOCK_SIZE])][position % BLOCK_SIZE] = token_ids[position]
-
-    def read(self, table: BlockTable, num_tokens: int) -> list[int]:
-        return [
-            self.blocks[int(table.block_ids[position // BLOCK_SIZE])][position % BLOCK_SIZE]
-            for position in range(num_tokens)
-        ]
-
-
-def _cache(num_blocks: int) -> tuple[KVCache, Slots]:
-    slots = Slots(num_blocks)
-    return KVCache(num_blocks, slots.copy_block), slots
+from tests.engine.cache.slots import Slots, make_cache
 
 
 def _compute(cache: KVCache, slots: Slots, token_ids: Sequence[int]) -> int:
@@ -53,14 +27,14 @@ def _compute(cache: KVCache, slots: Slots, token_ids: Sequence[int]) -> int:
 
 @pytest.mark.parametrize("length", [1, 15, 16, 17, 31, 32, 33, 100])
 def test_the_next_turn_reuses_everything_that_was_computed(length: int) -> None:
-    cache, slots = _cache(64)
+    cache, slots = make_cache(64)
     tokens = list(range(length))
     assert _compute(cache, slots, tokens) == 0
     assert _compute(cache, slots, [*tokens, 900, 901]) == length
 
 
 def test_one_token_is_always_left_to_compute() -> None:
-    cache, slots = _cache(64)
+    cache, slots = make_cache(64)
     tokens = list(range(32))
     _compute(cache, slots, tokens)
     assert _compute(cache, slots, tokens) == 31
@@ -69,7 +43,7 @@ def test_one_token_is_always_left_to_compute() -> None:
 
 @pytest.mark.parametrize("shared", [0, 1, 7, 16, 23, 40])
 def test_a_divergence_is_exact_to_the_token(shared: int) -> None:
-    cache, slots = _cache(64)
+    cache, slots = make_cache(64)
     _compute(cache, slots, list(range(48)))
     branch = list(range(shared)) + list(range(500, 530))
     assert _compute(cache, slots, branch) == shared
@@ -78,7 +52,7 @@ def test_a_divergence_is_exact_to_the_token(shared: int) -> None:
 
 
 def test_branches_share_the_blocks_of_their_prefix() -> None:
-    cache, slots = _cache(64)
+    cache, slots = make_cache(64)
     prefix = list(range(160))
     for branch in range(4):
         _compute(cache, slots, [*prefix, 1000 + branch])
@@ -86,7 +60,7 @@ def test_branches_share_the_blocks_of_their_prefix() -> None:
 
 
 def test_sequences_that_run_together_share_full_blocks() -> None:
-    cache, slots = _cache(64)
+    cache, slots = make_cache(64)
     tokens = list(range(40))
     first, second = cache.acquire(tokens), cache.acquire(tokens)
     for table in (first, second):
@@ -105,14 +79,14 @@ def test_sequences_that_run_together_share_full_blocks() -> None:
 
 
 def test_a_longer_tail_replaces_the_shorter_one() -> None:
-    cache, slots = _cache(16)
+    cache, slots = make_cache(16)
     for length in range(1, 17):
         _compute(cache, slots, list(range(length)))
     assert cache.num_cached_blocks == 1
 
 
 def test_the_least_recently_used_prefix_goes_first_and_locked_ones_stay() -> None:
-    cache, slots = _cache(8)
+    cache, slots = make_cache(8)
     old, recent = list(range(0, 48)), list(range(100, 148))
     _compute(cache, slots, old)
     _compute(cache, slots, recent)
@@ -129,7 +103,7 @@ def test_the_least_recently_used_prefix_goes_first_and_locked_ones_stay() -> Non
 
 
 def test_eviction_takes_the_end_of_a_conversation_first() -> None:
-    cache, slots = _cache(8)
+    cache, slots = make_cache(8)
     chat = list(range(96))
     _compute(cache, slots, chat)
     other = cache.acquire([500] * 64)
@@ -139,7 +113,7 @@ def test_eviction_takes_the_end_of_a_conversation_first() -> None:
 
 
 def test_a_discarded_sequence_leaves_nothing_behind() -> None:
-    cache, slots = _cache(16)
+    cache, slots = make_cache(16)
     _compute(cache, slots, [1] * 16)
     tokens = [1] * 16 + [2] * 40
     kept = cache.acquire([*[1] * 16, 3])
@@ -153,7 +127,7 @@ def test_a_discarded_sequence_leaves_nothing_behind() -> None:
 
 
 def test_without_room_for_a_copy_the_shared_slots_are_computed_again() -> None:
-    cache, slots = _cache(2)
+    cache, slots = make_cache(2)
     tokens = list(range(20))
     first = cache.acquire(tokens)
     assert cache.reserve(first, 20)
@@ -168,10 +142,10 @@ def test_without_room_for_a_copy_the_shared_slots_are_computed_again() -> None:
 
 
 @pytest.mark.parametrize(("seed", "num_blocks"), [(1, 6), (2, 12), (3, 40), (4, 400)])
-def test_random_use_equals_a_naive_cache(seed: int, num_blocks: int) -> None:
+def test_random_use_equals_a_naivemake_cache(seed: int, num_blocks: int) -> None:
     """Contents are always right; with room for everything the match is the naive longest one, too."""
     rng = random.Random(seed)
-    cache, slots = _cache(num_blocks)
+    cache, slots = make_cache(num_blocks)
     history: list[list[int]] = []
     running: list[tuple[BlockTable, list[int], int]] = []
     for _ in range(600):
@@ -204,7 +178,7 @@ def test_random_use_equals_a_naive_cache(seed: int, num_blocks: int) -> None:
 
 def test_with_room_for_everything_the_match_is_the_longest_there_is() -> None:
     rng = random.Random(5)
-    cache, slots = _cache(2000)
+    cache, slots = make_cache(2000)
     history: list[list[int]] = []
     for _ in range(150):
         base = rng.choice(history)[: rng.randrange(1, 80)] if history and rng.random() < 0.8 else []
@@ -216,3 +190,18 @@ def test_with_room_for_everything_the_match_is_the_longest_there_is() -> None:
 
 def _common(a: list[int], b: list[int]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def test_a_large_tree_is_evicted_in_order_without_looking_at_all_of_it() -> None:
+    """The queue of leaves keeps up with use: what was used again outlives what was not."""
+    cache, slots = make_cache(64)
+    chats = [[100 * n + i for i in range(32)] for n in range(32)]
+    for chat in chats:
+        _compute(cache, slots, chat)
+    for chat in chats[:16]:
+        assert cache.acquire([*chat, 1]).num_reused_tokens == 32
+    for table in list(cache._tables):
+        cache.release(table, [], 0)
+    for n in range(16):
+        _compute(cache, slots, [9000 + 100 * n + i for i in range(32)])
+    assert [cache.num_matching_tokens([*chat, 1]) for chat in chats] == [32] * 16 + [0] * 16
