@@ -18,8 +18,9 @@ from app.context import AppContext
 from app.logs import install_exception_hooks, start_logging
 from app.paths import APP_NAME, AppPaths
 from app.single_instance import SingleInstance
-from app.theme import apply_theme
+from app.theme import Theme, apply_theme
 from app.window.main_window import MainWindow
+from app.window.pages import PageEntry
 from engine import EngineThread
 
 _log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ def _run_window(application: QApplication, instance: SingleInstance, paths: AppP
     reporter.reported.connect(controller.notice, Qt.ConnectionType.QueuedConnection)
     install_exception_hooks(reporter.reported.emit)
     signals = _QuitSignals(application.quit)
-    window = MainWindow(controller, context.settings, apply_theme(application, context.settings))
+    theme = apply_theme(application, context.settings)
+    window = MainWindow(controller, context.settings, theme, _features(context, theme))
 
     def show_window() -> None:
         window.show()
@@ -68,6 +70,12 @@ def _run_window(application: QApplication, instance: SingleInstance, paths: AppP
         return int(application.exec())
     finally:
         signals.close()
+
+
+def _features(context: AppContext, theme: Theme) -> list[PageEntry]:
+    """The pages beside the chat: one line each."""
+    del context, theme
+    return []
 
 
 def _raise_running(instance: SingleInstance, paths: AppPaths) -> int:

@@ -36,6 +36,7 @@ class PreferencesPage(QWidget):
         self.search.setPlaceholderText("Search the settings")
         self.search.setAccessibleName("Search the settings")
         self.search.textChanged.connect(self._on_search)
+        self.setFocusProxy(self.search)
         self._nothing = Label("No setting has these words.", "help")
         self._nothing.hide()
         self._head = self._make_head()

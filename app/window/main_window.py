@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 
 from PySide6.QtCore import QByteArray, QRect, Qt
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
@@ -11,7 +12,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
     QMainWindow,
-    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -25,6 +25,7 @@ from app.theme import Theme, apply_theme
 from app.window.bar import Bar
 from app.window.dialogs import show_about, show_shortcuts
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
+from app.window.pages import CHAT, SETTINGS, PageEntry, Pages
 from app.window.sidebar import Sidebar
 
 _UNDO_MS = 10_000
@@ -38,9 +39,17 @@ class MainWindow(QMainWindow):
         chat_page: transcript and composer.
         sidebar: the chats.
         bar: the model and the context.
+        pages: the chat, the settings, and the pages of other features.
     """
 
-    def __init__(self, controller: ChatController, settings: Settings, theme: Theme | None = None) -> None:
+    def __init__(
+        self,
+        controller: ChatController,
+        settings: Settings,
+        theme: Theme | None = None,
+        features: Sequence[PageEntry] = (),
+    ) -> None:
+        """``features`` are pages beside the chat; the sidebar's foot and the menu View lead to them."""
         super().__init__()
         application = QApplication.instance()
         assert isinstance(application, QApplication)
@@ -49,14 +58,18 @@ class MainWindow(QMainWindow):
         self._theme = theme or apply_theme(application, settings)
         self._was_narrow = False
         self.setWindowTitle("Fireside")
-        self.sidebar = Sidebar(controller, self._theme)
         self.bar = Bar(controller, self._theme)
         self.chat_page = ChatPage(controller, self._theme)
-        self.preferences_page = PreferencesPage(settings, self._theme)
-        self.pages = QStackedWidget()
-        self.pages.setObjectName("pages")
+        self.pages = Pages(
+            (
+                PageEntry(CHAT, "", self._make_chat),
+                *features,
+                PageEntry(SETTINGS, "Settings", lambda: PreferencesPage(settings, self._theme), "Ctrl+,"),
+            )
+        )
+        self.sidebar = Sidebar(controller, self._theme, self.pages.entries)
         self._lay_out()
-        self._menus: Menus = build_menus(self, self._theme, settings, self._actions())
+        self._menus: Menus = build_menus(self, self._theme, settings, self._actions(), self.pages.entries)
         self._wire()
         self._set_sidebar(bool(settings.value("is_sidebar_visible")))
         self._restore_geometry()
@@ -65,15 +78,17 @@ class MainWindow(QMainWindow):
 
     # ------------------------------------------------------------------------------------------ layout
 
-    def _lay_out(self) -> None:
+    def _make_chat(self) -> QWidget:
         chat = QWidget()
         column = QVBoxLayout(chat)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.bar)
         column.addWidget(self.chat_page, 1)
-        self.pages.addWidget(chat)
-        self.pages.addWidget(self.preferences_page)
+        return chat
+
+    def _lay_out(self) -> None:
+        self.pages.show_page(CHAT)
         central = QWidget()
         row = QHBoxLayout(central)
         row.setContentsMargins(0, 0, 0, 0)
@@ -87,14 +102,15 @@ class MainWindow(QMainWindow):
 
     def _wire(self) -> None:
         controller = self._controller
-        self.sidebar.settings_requested.connect(self._show_settings)
+        self.sidebar.page_requested.connect(self.show_page)
+        self.pages.shown.connect(self.sidebar.mark_page)
+        self.pages.left.connect(self._show_chat)
         self.sidebar.chat_requested.connect(self._show_chat)
         self.sidebar.list.rename_left.connect(self.chat_page.focus_composer)
         self.sidebar.delete_requested.connect(self._delete)
         self.bar.sidebar_button.clicked.connect(self._toggle_sidebar)
         self.bar.model_button.open_requested.connect(self._open_model)
         self.chat_page.open_model_requested.connect(self._open_model)
-        self.preferences_page.closed.connect(self._show_chat)
         self._settings.notice.connect(self.chat_page.show_notice)
         for signal in (
             controller.conversations_changed,
@@ -112,7 +128,7 @@ class MainWindow(QMainWindow):
         return WindowActions(
             new_chat=self.sidebar.new_chat,
             open_model=self._open_model,
-            settings=self._show_settings,
+            show_page=self.show_page,
             search=self._search,
             toggle_sidebar=self._toggle_sidebar,
             toggle_full_screen=self._toggle_full_screen,
@@ -132,14 +148,12 @@ class MainWindow(QMainWindow):
 
     # ------------------------------------------------------------------------------------------ actions
 
-    def _show_settings(self) -> None:
-        self.pages.setCurrentIndex(1)
-        self.sidebar.show_page(is_settings=True)
-        self.preferences_page.search.setFocus(Qt.FocusReason.OtherFocusReason)
+    def show_page(self, name: str) -> None:
+        """Show a page by its name; raises KeyError for an unknown one."""
+        self.pages.show_page(name)
 
     def _show_chat(self, *, keep_focus: bool = False) -> None:
-        self.pages.setCurrentIndex(0)
-        self.sidebar.show_page(is_settings=False)
+        self.pages.show_page(CHAT)
         if not keep_focus:
             self.chat_page.focus_composer()
 
@@ -219,7 +233,7 @@ class MainWindow(QMainWindow):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:
-            if self.pages.currentIndex() == 1:
+            if self.pages.current_name != CHAT:
                 self._show_chat()
             elif self._controller.is_generating:
                 self._controller.stop()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QMenu, QPlainTextEdit, QTextEdit
 
 from app.settings import Settings
 from app.theme import Theme
+from app.window.pages import SETTINGS, PageEntry
 
 _EDITORS = (QLineEdit, QPlainTextEdit, QTextEdit)
 
@@ -20,7 +22,7 @@ class WindowActions:
 
     new_chat: Callable[[], None]
     open_model: Callable[[], None]
-    settings: Callable[[], None]
+    show_page: Callable[[str], None]
     search: Callable[[], None]
     toggle_sidebar: Callable[[], None]
     toggle_full_screen: Callable[[], None]
@@ -53,7 +55,9 @@ class Menus:
     sidebar: QAction
 
 
-def build_menus(window: QMainWindow, theme: Theme, settings: Settings, actions: WindowActions) -> Menus:
+def build_menus(
+    window: QMainWindow, theme: Theme, settings: Settings, actions: WindowActions, pages: Sequence[PageEntry]
+) -> Menus:
     """Fill the window's menu bar."""
     bar = window.menuBar()
     bar.setAccessibleName("Menu")
@@ -61,12 +65,12 @@ def build_menus(window: QMainWindow, theme: Theme, settings: Settings, actions: 
     _add(file_menu, "New chat", "Ctrl+N", actions.new_chat)
     _add(file_menu, "Open a model file…", "Ctrl+O", actions.open_model)
     file_menu.addSeparator()
-    preferences = _add(file_menu, "Settings", "Ctrl+,", actions.settings)
+    preferences = _add(file_menu, "Settings", "Ctrl+,", lambda: actions.show_page(SETTINGS))
     preferences.setMenuRole(QAction.MenuRole.PreferencesRole)
     leave = _add(file_menu, "Quit", "Ctrl+Q", window.close)
     leave.setMenuRole(QAction.MenuRole.QuitRole)
     _build_edit_menu(bar.addMenu("&Edit"), actions)
-    sidebar = _build_view_menu(bar.addMenu("&View"), theme, settings, actions)
+    sidebar = _build_view_menu(bar.addMenu("&View"), theme, settings, actions, pages)
 
     chat = bar.addMenu("&Chat")
     _add(chat, "Write a message", "Ctrl+L", actions.write)
@@ -147,9 +151,14 @@ def _edit_action(menu: QMenu, name: str, key: QKeySequence.StandardKey, method: 
     return action
 
 
-def _build_view_menu(menu: QMenu, theme: Theme, settings: Settings, actions: WindowActions) -> QAction:
+def _build_view_menu(
+    menu: QMenu, theme: Theme, settings: Settings, actions: WindowActions, pages: Sequence[PageEntry]
+) -> QAction:
     sidebar = _add(menu, "Sidebar", "Ctrl+B", actions.toggle_sidebar)
     sidebar.setCheckable(True)
+    for entry in pages:
+        if entry.title and entry.name != SETTINGS:
+            _add(menu, entry.title, entry.keys, partial(actions.show_page, entry.name))
     menu.addSeparator()
     zoom_in = _add(menu, "Larger text", "Ctrl++", theme.zoom_in)
     zoom_in.setShortcuts([QKeySequence("Ctrl++"), QKeySequence("Ctrl+=")])

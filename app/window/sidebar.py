@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
@@ -11,6 +13,7 @@ from app.chat.conversation_list import ConversationList
 from app.theme import Theme
 from app.widgets.buttons import LookButton
 from app.widgets.label import Label
+from app.window.pages import CHAT, PageEntry
 
 WIDTH_PX = 264
 _SEARCH_AFTER_MS = 120
@@ -39,16 +42,23 @@ class Sidebar(QWidget):
     """Everything left of the page.
 
     Signals:
-        settings_requested: show the settings.
+        page_requested(name): show another page.
         chat_requested: show the chat page.
         delete_requested(conversation_id): delete, with a way back.
     """
 
-    settings_requested = Signal()
+    page_requested = Signal(str)
     chat_requested = Signal()
     delete_requested = Signal(str)
 
-    def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        controller: ChatController,
+        theme: Theme,
+        pages: Sequence[PageEntry] = (),
+        parent: QWidget | None = None,
+    ) -> None:
+        """``pages`` with a title are offered at the foot."""
         super().__init__(parent)
         self.setObjectName("sidebar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -64,15 +74,15 @@ class Sidebar(QWidget):
         self._empty = Label("", "help")
         self._empty.setWordWrap(True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self._settings = LookButton(theme, "Settings", "row")
-        self._settings.setToolTip("Settings (Ctrl+,)")
-        self._settings.setCheckable(True)
+        self._page_name = CHAT
+        self._page_buttons = {entry.name: self._page_button(entry) for entry in pages if entry.title}
         self._column = QVBoxLayout(self)
         self._top = QVBoxLayout()
         self._foot = QVBoxLayout()
         for widget in (self._new, self._search):
             self._top.addWidget(widget)
-        self._foot.addWidget(self._settings)
+        for button in self._page_buttons.values():
+            self._foot.addWidget(button)
         self._column.addLayout(self._top)
         self._column.addWidget(self._empty)
         self._column.addWidget(self.list, 1)
@@ -96,13 +106,12 @@ class Sidebar(QWidget):
         self._search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self._search.selectAll()
 
-    def show_page(self, is_settings: bool) -> None:
+    def mark_page(self, name: str) -> None:
         """Mark the page that is shown."""
-        self._settings.setChecked(is_settings)
-        if is_settings:
-            self.list.select("")
-        else:
-            self.list.select(self._controller.current_id)
+        self._page_name = name
+        for button_name, button in self._page_buttons.items():
+            button.setChecked(button_name == name)
+        self.list.select(self._controller.current_id if name == CHAT else "")
 
     def sizeHint(self) -> QSize:
         return QSize(self._theme.px(WIDTH_PX), self._theme.px(400))
@@ -113,7 +122,6 @@ class Sidebar(QWidget):
         self._search.textChanged.connect(lambda: self._search_timer.start())
         self._search.returnPressed.connect(self._open_first)
         self._search.left_down.connect(lambda: self.list.setFocus(Qt.FocusReason.OtherFocusReason))
-        self._settings.clicked.connect(self._on_settings)
         self.list.open_requested.connect(self._on_open)
         self.list.rename_requested.connect(controller.rename_conversation)
         self.list.pin_requested.connect(controller.pin_conversation)
@@ -126,7 +134,7 @@ class Sidebar(QWidget):
     def _refresh(self, *_ids: str) -> None:
         records = self._controller.conversations
         self.list.conversations.show_records(records, self._controller.generating_ids)
-        if not self._settings.isChecked():
+        if self._page_name == CHAT:
             self.list.select(self._controller.current_id)
         searched = self._search.text().strip()
         if searched:
@@ -146,9 +154,16 @@ class Sidebar(QWidget):
             self._controller.open_conversation(conversation_id)
         self.chat_requested.emit()
 
-    def _on_settings(self) -> None:
-        self._settings.setChecked(True)
-        self.settings_requested.emit()
+    def _page_button(self, entry: PageEntry) -> LookButton:
+        button = LookButton(self._theme, entry.title, "row")
+        button.setToolTip(f"{entry.title} ({entry.keys})" if entry.keys else entry.title)
+        button.setCheckable(True)
+        button.clicked.connect(lambda: self._on_page(entry.name))
+        return button
+
+    def _on_page(self, name: str) -> None:
+        self.mark_page(self._page_name)  # the click toggled the button; the page may not come
+        self.page_requested.emit(name)
 
     def _open_first(self) -> None:
         self._search_timer.stop()
@@ -167,5 +182,6 @@ class Sidebar(QWidget):
         self._foot.setContentsMargins(px(8), px(8), px(8), 0)
         self._new.setFixedHeight(px(34))
         self._search.setFixedHeight(px(34))
-        self._settings.setFixedHeight(px(35))
+        for button in self._page_buttons.values():
+            button.setFixedHeight(px(35))
         self._empty.setContentsMargins(px(16), px(8), px(16), px(8))

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QDialog, QFileDialog, QLabel, QLineEdit, QMenu, QPushButton
+from PySide6.QtWidgets import QDialog, QFileDialog, QLabel, QLineEdit, QMenu, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController
@@ -15,6 +15,7 @@ from app.storage.records import MessageStatus
 from app.theme import Theme
 from app.window.main_window import MainWindow
 from app.window.menus import shortcuts_of
+from app.window.pages import PageEntry
 from engine.protocol import Role
 from tests.app.fake_controller import MODEL, STATS, FakeController
 
@@ -324,8 +325,8 @@ def test_zoom_and_theme_from_the_menu(window: MainWindow, settings: Settings, th
 
 def test_settings_open_act_and_close(window: MainWindow, settings: Settings, qtbot: QtBot) -> None:
     qtbot.keyClick(window, Qt.Key.Key_Comma, CTRL)
-    assert window.preferences_page.isVisible()
-    assert window.sidebar._settings.isChecked()
+    assert window.pages.page("settings").isVisible()
+    assert window.sidebar._page_buttons["settings"].isChecked()
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     assert window.chat_page.isVisible()
     assert window.chat_page.composer.edit.hasFocus()
@@ -406,3 +407,31 @@ def test_the_focus_is_in_the_composer_after_an_edit_and_a_new_title(
         qtbot.waitUntil(composer.hasFocus, timeout=2000)
         qtbot.waitUntil(lambda: window.sidebar.list.findChild(QLineEdit) is None, timeout=2000)
     assert [call[2] for call in _called(fake, "rename_conversation")] == [f"A new title {Qt.Key.Key_Return}"]
+
+
+def test_a_feature_brings_its_own_page(
+    fake: FakeController, settings: Settings, theme: Theme, qtbot: QtBot
+) -> None:
+    made: list[QWidget] = []
+
+    class Things(QWidget):
+        closed = Signal()
+
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    window = MainWindow(fake, settings, theme, [PageEntry("things", "Things", Things, "Ctrl+Alt+T")])  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window.show()
+    assert made == []  # only when it is wanted
+    window.sidebar._page_buttons["things"].click()
+    assert made[0].isVisible()
+    assert window.sidebar._page_buttons["things"].isChecked()
+    made[0].closed.emit()  # type: ignore[attr-defined]
+    assert window.chat_page.isVisible()
+    assert not window.sidebar._page_buttons["things"].isChecked()
+    assert ("Ctrl+Alt+T", "Things") in shortcuts_of(window)
+    _action(window, "Things").trigger()
+    assert len(made) == 1
+    assert made[0].isVisible()

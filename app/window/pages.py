@@ -1,0 +1,70 @@
+"""The pages beside the sidebar, by name. Each is made when it is first shown, so that the window opens quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+CHAT = "chat"
+TRASH = "trash"
+SETTINGS = "settings"
+
+
+@dataclass(frozen=True)
+class PageEntry:
+    """One page.
+
+    Attributes:
+        name: by which ``show_page`` finds it.
+        title: what the sidebar's foot and the menu View call it; empty for a page that has its own way in.
+        make: makes the widget. When that has a signal ``closed``, it leads back to the chat; when it has a focus
+            proxy, that gets the keyboard.
+        keys: the shortcut, "" for none.
+    """
+
+    name: str
+    title: str
+    make: Callable[[], QWidget]
+    keys: str = ""
+
+
+class Pages(QStackedWidget):
+    """Shows one page at a time.
+
+    Signals:
+        shown(name): another page is shown now.
+        left: a page was closed; the person goes back to the chat.
+    """
+
+    shown = Signal(str)
+    left = Signal()
+
+    def __init__(self, entries: Sequence[PageEntry], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("pages")
+        self.entries = tuple(entries)
+        self._by_name = {entry.name: entry for entry in entries}
+        self._made: dict[str, QWidget] = {}
+        self.current_name = ""
+
+    def page(self, name: str) -> QWidget:
+        """The page's widget, made now if need be; raises KeyError for an unknown name."""
+        if name not in self._made:
+            widget = self._made[name] = self._by_name[name].make()
+            if (closed := getattr(widget, "closed", None)) is not None:
+                closed.connect(self.left)
+            self.addWidget(widget)
+        return self._made[name]
+
+    def show_page(self, name: str) -> None:
+        """Show a page and give it the keyboard; raises KeyError for an unknown name."""
+        widget = self.page(name)
+        self.setCurrentWidget(widget)
+        if name != self.current_name:
+            self.current_name = name
+            self.shown.emit(name)
+        if widget.focusProxy() is not None:
+            widget.setFocus(Qt.FocusReason.OtherFocusReason)
