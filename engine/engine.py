@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
+from engine.decoding import Extension, extend
 from engine.errors import ContextOverflowError, GenerationError, InvalidParameterError
 from engine.kernels.backend import Backend
 from engine.protocol import FinishReason
-from engine.scheduler.batch import Batch
+from engine.scheduler.batch import Batch, ScheduledSequence
 from engine.scheduler.scheduler import Scheduler
 from engine.scheduler.sequence import Sequence, SequenceState
 
@@ -28,12 +29,14 @@ class StepOutput:
 
     Attributes:
         sequence: after the step; finished when it has a ``finish_reason`` or there is an ``error``.
-        token_id: the new token; None while its prompt is being read, or with an error.
-        error: why it ended.
+        token_ids: the new tokens, none while its prompt is being read.
+        num_forced: how many of them a constraint forced.
+        error: why it ended after them.
     """
 
     sequence: Sequence
-    token_id: int | None
+    token_ids: tuple[int, ...] = ()
+    num_forced: int = 0
     error: GenerationError | None = None
 
 
@@ -88,8 +91,8 @@ class Engine:
             logits = self._run(batch)
         except Exception as error:
             return self._fail(batch, error)
-        choices = self._sample(batch, logits)
-        return self._commit(batch, choices)
+        extensions = self._sample(batch, logits)
+        return self._commit(batch, extensions)
 
     def close(self) -> None:
         """Free the backend; the engine is of no use afterwards."""
@@ -97,7 +100,10 @@ class Engine:
 
     def _run(self, batch: Batch) -> npt.NDArray[np.float32]:
         """Logits of the shares that are computed and sampled, (rows, vocab_size)."""
-        slices = [share.slice() for share in batch.scheduled if share.num_scheduled_tokens > 0]
+        for share in batch.scheduled:
+            if share.is_sampled and share.sequence.constraint is not None:
+                share.sequence.constraint.prepare()
+        slices = [share.slice() for share in batch.scheduled if share.num_tokens > 0]
         if not slices:
             return np.empty((0, 0), dtype=np.float32)
         started = time.perf_counter()
@@ -105,50 +111,35 @@ class Engine:
         self._scheduler.observe(batch, time.perf_counter() - started)
         return logits
 
-    def _sample(self, batch: Batch, logits: npt.NDArray[np.float32]) -> list[int | GenerationError | None]:
-        """The next token of each share, None where its prompt is not read to the end yet."""
-        rows = iter(logits)
-        choices: list[int | GenerationError | None] = []
+    def _sample(self, batch: Batch, logits: npt.NDArray[np.float32]) -> list[Extension]:
+        """The tokens that follow in each share's sequence, none where its prompt is not read to the end yet."""
+        extensions = []
+        end = 0
         for share in batch.scheduled:
-            if not share.is_sampled:
-                choices.append(None)
-                continue
-            sequence = share.sequence
-            row = next(rows) if share.num_scheduled_tokens > 0 else sequence.known_logits
-            assert row is not None, "a sequence that misses no token has its logits"
-            try:
-                choices.append(sequence.sampler.sample(row, sequence.token_ids))
-            except GenerationError as error:
-                choices.append(error)
-                continue
-            if sequence.num_completion_tokens == 0 and row is not sequence.known_logits:
-                self._prompt_logits.put(sequence.token_ids, row)
-        return choices
+            start, end = end, end + share.num_logits
+            extensions.append(self._extend(share, logits[start:end]) if share.is_sampled else Extension())
+        return extensions
 
-    def _commit(self, batch: Batch, choices: list[int | GenerationError | None]) -> list[StepOutput]:
-        """Append the new tokens, and end the sequences that are complete."""
+    def _extend(self, share: ScheduledSequence, rows: npt.NDArray[np.float32]) -> Extension:
+        sequence = share.sequence
+        if sequence.known_logits is not None:
+            rows, sequence.known_logits = sequence.known_logits[np.newaxis], None
+        elif sequence.num_completion_tokens == 0:
+            self._prompt_logits.put(sequence.token_ids, rows[0])
+        return extend(sequence, rows[-1 - len(share.proposed) :], share.proposed, self.context_length)
+
+    def _commit(self, batch: Batch, extensions: list[Extension]) -> list[StepOutput]:
+        """Keep what was computed of each sequence, and end those that are complete."""
         outputs = []
-        for share, choice in zip(batch.scheduled, choices, strict=True):
-            sequence = share.sequence
-            if isinstance(choice, GenerationError):
-                self._scheduler.fail(sequence)
-                outputs.append(StepOutput(sequence, None, choice))
-                continue
-            self._scheduler.commit(sequence, share.num_scheduled_tokens)
-            if choice is not None:
-                sequence.token_ids.append(choice)
-                reason = self._finish_reason(sequence)
-                if reason is not None:
-                    self._scheduler.finish(sequence, reason)
-            outputs.append(StepOutput(sequence, choice))
+        for share, new in zip(batch.scheduled, extensions, strict=True):
+            if new.error is not None:
+                self._scheduler.fail(share.sequence)
+            else:
+                self._scheduler.commit(share.sequence, share.num_scheduled_tokens + new.num_accepted)
+                if new.reason is not None:
+                    self._scheduler.finish(share.sequence, new.reason)
+            outputs.append(StepOutput(share.sequence, tuple(new.token_ids), new.num_forced, new.error))
         return outputs
-
-    def _finish_reason(self, sequence: Sequence) -> FinishReason | None:
-        if sequence.token_ids[-1] in sequence.end_token_ids:
-            return FinishReason.STOP
-        if sequence.num_completion_tokens >= sequence.max_tokens:
-            return FinishReason.LENGTH
-        return FinishReason.CONTEXT if sequence.num_tokens >= self.context_length else None
 
     def _fail(self, batch: Batch, cause: Exception) -> list[StepOutput]:
         """End every sequence of a batch that the backend could not run."""
@@ -156,7 +147,7 @@ class Engine:
         error.__cause__ = cause
         for share in batch.scheduled:
             self._scheduler.fail(share.sequence)
-        return [StepOutput(share.sequence, None, error) for share in batch.scheduled]
+        return [StepOutput(share.sequence, error=error) for share in batch.scheduled]
 
 
 __all__ = ["Engine", "Sequence", "SequenceState", "StepOutput"]

@@ -82,11 +82,13 @@ class Request:
     Attributes:
         request_id: of the command.
         sequence: its tokens in the engine; None until ``begin``.
+        num_completion_tokens: tokens taken up so far, an end token included.
     """
 
     def __init__(self, command: GenerateRequest, submitted_s: float) -> None:
         self.request_id = command.request_id
         self.sequence: Sequence | None = None
+        self.num_completion_tokens = 0
         self._command = command
         self._clock = _Clock(submitted_s)
         self._text: TextStream | None = None
@@ -149,6 +151,7 @@ class Request:
         """Take up a new token; returns deltas, and whether a stop string ends the answer here."""
         assert self.sequence is not None, "begun"
         assert self._text is not None, "begun"
+        self.num_completion_tokens += 1
         self._clock.last_token_s = time.perf_counter()
         self._clock.first_token_s = self._clock.first_token_s or self._clock.last_token_s
         if token_id in self.sequence.end_token_ids:
@@ -175,13 +178,12 @@ class Request:
         return [self._delta(channel, piece) for channel, piece in self._channels.push(text) if piece]
 
     def _delta(self, channel: Channel, text: str) -> Delta:
-        assert self.sequence is not None, "begun"
-        return Delta(self.request_id, channel, text, self.sequence.num_completion_tokens)
+        return Delta(self.request_id, channel, text, self.num_completion_tokens)
 
     def _stats(self) -> RequestStats:
         clock, sequence = self._clock, self.sequence
         now = time.perf_counter()
-        num_completion = sequence.num_completion_tokens if sequence else 0
+        num_completion = self.num_completion_tokens
         first = clock.first_token_s
         generation_s = (clock.last_token_s or 0.0) - first if first is not None else 0.0
         return RequestStats(

@@ -292,19 +292,20 @@ class _Worker:
 
     def _deliver(self, request: Request, output: StepOutput, engine: Engine) -> None:
         """Turn what a step brought one request into events."""
-        if output.error is not None:
-            self._fail(request, output.error)
-            return
-        if output.sequence.num_completion_tokens <= 1:
+        if request.num_completion_tokens == 0:
             self._emit(request.progress())
-        if output.token_id is None:
-            return
-        events, is_stopped = request.push(output.token_id)
-        for event in events:
-            self._emit(event)
+        is_stopped = False
+        for token_id in output.token_ids:
+            events, is_stopped = request.push(token_id)
+            for event in events:
+                self._emit(event)
+            if is_stopped:
+                break
         if is_stopped:
             engine.finish(output.sequence, FinishReason.STOP)
             self._finish(request, FinishReason.STOP)
+        elif output.error is not None:
+            self._fail(request, output.error)
         elif output.sequence.finish_reason is not None:
             self._finish(request, output.sequence.finish_reason)
 

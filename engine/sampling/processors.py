@@ -47,6 +47,13 @@ def apply_penalties(logits: Logits, token_ids: Sequence[int], params: SamplingPa
     logits[ids] = np.where(can_be_chosen, np.clip(values, -LARGEST_LOGIT, LARGEST_LOGIT), logits[ids])
 
 
+def masked(logits: Logits, mask: npt.NDArray[np.uint32]) -> Logits:
+    """A copy of ``logits`` with -inf for the tokens whose bit in ``mask`` is clear, the lowest bit first."""
+    words = mask.astype("<u4", copy=False)
+    is_allowed = np.unpackbits(words.view(np.uint8), count=logits.size, bitorder="little").view(np.bool_)
+    return np.where(is_allowed, logits, np.float32(-np.inf))
+
+
 def likeliest(logits: Logits, count: int) -> TokenIds:
     """Ids of the ``count`` largest logits, largest first, equal ones by lowest id.
 

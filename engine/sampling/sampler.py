@@ -51,18 +51,29 @@ class Sampler:
         self._random = np.random.Generator(np.random.PCG64(self.seed & _SEED_MASK))
         self._has_penalties = processors.has_penalties(params)
 
-    def sample(self, logits: npt.NDArray[np.float32], token_ids: Sequence[int]) -> int:
+    def sample(
+        self,
+        logits: npt.NDArray[np.float32],
+        token_ids: Sequence[int],
+        mask: npt.NDArray[np.uint32] | None = None,
+    ) -> int:
         """Choose the next token.
 
         Args:
             logits: (vocab_size,) float32, not changed. -inf marks a token that may not be chosen.
             token_ids: the sequence so far, for the penalties.
+            mask: (ceil(vocab_size / 32),) uint32, bit t % 32 of word t // 32 set where token t may be chosen.
 
         Raises NumericError when a logit is NaN or +inf, or when none is left to choose.
         """
         best = int(logits.argmax())  # the first NaN, where there is one
         if not math.isfinite(logits[best]):
             raise NumericError("The model produced invalid numbers; the answer ends here.")
+        if mask is not None:
+            logits = processors.masked(logits, mask)
+            best = int(logits.argmax())
+            if not math.isfinite(logits[best]):
+                raise NumericError("No token that the model offers is allowed here; the answer ends here.")
         with np.errstate(over="ignore"):  # tiny parameters and huge logits: quotients are inf, weights 0
             if self._has_penalties:
                 logits = logits.copy()

@@ -1,6 +1,6 @@
 """The scheduler: gives each step's token budget to the running sequences and lets waiting ones in.
 
-A sequence has tokens and computed tokens; the scheduler closes the gap. Those that miss one token are served first,
+A sequence has tokens and computed tokens; the scheduler closes the gap. Those that miss few tokens are served first,
 so an answer that streams goes on streaming, and what is left of the budget reads prompts in chunks. It owns the
 states of sequences and their block tables, and knows nothing of logits or text.
 """
@@ -63,18 +63,18 @@ class Scheduler:
         when the older need their blocks. The batch is empty only when nothing waits or runs.
         """
         self._admit()
-        is_mixed = any(sequence.num_completion_tokens > 0 for sequence in self._running)
+        is_mixed = any(sequence.is_generating for sequence in self._running)
         prompt_budget = (self._mixed if is_mixed else self._alone).num_tokens
         budget = self._max_batch_tokens
         scheduled: list[ScheduledSequence] = []
-        for sequence in sorted(self._running, key=lambda sequence: sequence.num_missing_tokens > 1):
+        for sequence in sorted(self._running, key=_is_reading):
             if sequence.state is not SequenceState.RUNNING:
                 continue
-            missing = sequence.num_missing_tokens
-            count = missing if missing <= 1 else self._chunk(sequence, min(budget, prompt_budget))
-            if count > budget or (count == 0 and missing > 0) or not self._reserve(sequence, count, scheduled):
+            missing, is_reading = sequence.num_missing_tokens, _is_reading(sequence)
+            count = self._chunk(sequence, min(budget, prompt_budget)) if is_reading else min(missing, budget)
+            if (count == 0 and missing > 0) or not self._reserve(sequence, count, scheduled):
                 continue
-            prompt_budget -= count if missing > 1 else 0
+            prompt_budget -= count if is_reading else 0
             budget -= count
             scheduled.append(ScheduledSequence(sequence, count))
         return Batch(tuple(scheduled))
@@ -92,8 +92,7 @@ class Scheduler:
 
     def observe(self, batch: Batch, seconds: float) -> None:
         """Learn from the time that ``batch`` took; call it before the batch's tokens are committed."""
-        num_generating = batch.num_generating
-        num_prompt_tokens = batch.num_tokens - num_generating
+        num_generating, num_prompt_tokens = batch.num_generating, batch.num_prompt_tokens
         if num_prompt_tokens == 0:
             previous = self._generating_s or seconds
             self._generating_s = 0.8 * previous + 0.2 * seconds
@@ -172,3 +171,8 @@ class Scheduler:
             self._kv_cache.release(sequence.table, sequence.token_ids, sequence.num_computed_tokens)
             sequence.table = None
         sequence.state = state
+
+
+def _is_reading(sequence: Sequence) -> bool:
+    """Whether its missing tokens are read in chunks, after those that generate have got their share."""
+    return sequence.num_missing_tokens > 1 and not sequence.is_generating

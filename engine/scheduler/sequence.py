@@ -9,7 +9,11 @@ import numpy.typing as npt
 
 from engine.cache.kv_cache import BlockTable
 from engine.protocol import FinishReason
+from engine.sampling.constraint import TokenConstraint
 from engine.sampling.sampler import Sampler
+
+
+MAX_PENDING_TOKENS = 32  # more missing tokens than these are read in chunks
 
 
 class SequenceState(Enum):
@@ -35,6 +39,7 @@ class Sequence:
         max_tokens: completion tokens at most.
         end_token_ids: tokens that end the completion.
         sampler: chooses its tokens.
+        constraint: which tokens may follow; None is all.
         state: waiting, running or finished.
         finish_reason: set once it is finished without an error.
         table: its blocks while it runs.
@@ -48,6 +53,7 @@ class Sequence:
         sampler: Sampler,
         max_tokens: int,
         end_token_ids: frozenset[int],
+        constraint: TokenConstraint | None = None,
     ) -> None:
         self.request_id = request_id
         self.token_ids = list(prompt_token_ids)
@@ -57,6 +63,7 @@ class Sequence:
         self.max_tokens = max_tokens
         self.end_token_ids = end_token_ids
         self.sampler = sampler
+        self.constraint = constraint
         self.state = SequenceState.WAITING
         self.finish_reason: FinishReason | None = None
         self.table: BlockTable | None = None
@@ -75,7 +82,10 @@ class Sequence:
         """Tokens that are still to be computed before the next one can be sampled."""
         return len(self.token_ids) - self.num_computed_tokens
 
-    def tokens_to_compute(self, count: int) -> npt.NDArray[np.int32]:
-        """(count,) int32: the next tokens that are not computed yet."""
-        start = self.num_computed_tokens
-        return np.asarray(self.token_ids[start : start + count], dtype=np.int32)
+    @property
+    def is_generating(self) -> bool:
+        """Whether it has begun its completion and misses few tokens: the chosen one and those forced after it.
+
+        After a preemption it reads again what it lost, as if that were a prompt.
+        """
+        return self.num_completion_tokens > 0 and self.num_missing_tokens <= MAX_PENDING_TOKENS

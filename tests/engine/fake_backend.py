@@ -75,11 +75,15 @@ class FakeBackend:
             length = part.start + part.token_ids.size
             seen = self._stored[part.block_table].reshape(-1)[:length].tolist()
             assert -1 not in seen, "a position was never computed"
-            row = np.full(self.vocab_size, np.nan if seen[-1] == self.poison else -5.0, dtype=np.float32)
-            if seen[-1] != self.poison:
-                row[next_token(seen, self.vocab_size)] = 5.0
-            rows.append(row)
+            first = part.start if part.logits == "all" else length - 1
+            rows += [self._row(seen[: end + 1]) for end in range(first, length)]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.vocab_size)
+
+    def _row(self, seen: list[int]) -> npt.NDArray[np.float32]:
+        row = np.full(self.vocab_size, np.nan if seen[-1] == self.poison else -5.0, dtype=np.float32)
+        if seen[-1] != self.poison:
+            row[next_token(seen, self.vocab_size)] = 5.0
+        return row
 
     def copy_block(self, source: int, target: int) -> None:
         self._stored[target] = self._stored[source]

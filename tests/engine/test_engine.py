@@ -49,7 +49,7 @@ def test_tokens_equal_the_models_own() -> None:
     sequence = _sequence([1, 2, 3], max_tokens=40)
     outputs = _run(engine, sequence)
     assert _completion(sequence) == continuation([1, 2, 3], 40)
-    assert [output.token_id for output in outputs] == _completion(sequence)
+    assert [output.token_ids for output in outputs] == [(token,) for token in _completion(sequence)]
     assert sequence.finish_reason is FinishReason.LENGTH
     assert backend.num_computed_tokens == 3 + 39
 
@@ -72,7 +72,7 @@ def test_a_long_prompt_is_read_in_chunks_beside_an_answer_that_streams() -> None
     engine.add(long)
     while long.finish_reason is None:
         before = first.num_tokens
-        outputs = {output.sequence.request_id: output.token_id for output in engine.step()}
+        outputs = {output.sequence.request_id: output.token_ids for output in engine.step()}
         assert first.num_tokens == before + 1, "the stream gets a token in each step"
         assert "long" in outputs, "and the prompt a share of it"
     assert _completion(first) == continuation([9], first.num_completion_tokens)

@@ -32,9 +32,9 @@ class LogitsSampler(Sampler):
         super().__init__(SamplingParams(temperature=0))
         self.logits: list[np.ndarray] = []
 
-    def sample(self, logits, token_ids):  # type: ignore[no-untyped-def]
+    def sample(self, logits, token_ids, mask=None):  # type: ignore[no-untyped-def]
         self.logits.append(logits.copy())
-        return super().sample(logits, token_ids)
+        return super().sample(logits, token_ids, mask)
 
 
 @pytest.fixture(params=["llama", "gemma3", "granite_swa", "phi3", "gemma2"])

@@ -144,3 +144,20 @@ def test_extreme_penalties_and_logits_stay_numbers(temperature: float, largest: 
     for truncation in (replace(OFF, top_k=3), replace(OFF, top_p=0.9), replace(OFF, min_p=0.05), OFF):
         params = replace(truncation, temperature=temperature, repeat_penalty=penalty, frequency_penalty=-100)
         assert Sampler(params).sample(logits, [0, 1, 2, 3, 4, 4]) in {0, 1, 3, 4}
+
+
+def test_a_mask_leaves_only_what_it_allows() -> None:
+    logits = _logits(70) / 10
+    words = np.zeros(3, dtype=np.uint32)
+    for token in (3, 31, 32, 69):
+        words[token // 32] |= np.uint32(1 << token % 32)
+    drawn = {Sampler(replace(OFF, seed=seed)).sample(logits, [], words) for seed in range(200)}
+    assert drawn == {3, 31, 32, 69}
+    best = max((3, 31, 32, 69), key=lambda token: logits[token])
+    assert Sampler(SamplingParams(temperature=0)).sample(logits, [], words) == best
+    logits[[3, 31, 32, 69]] = -np.inf
+    with pytest.raises(NumericError, match="No token"):
+        Sampler(OFF).sample(logits, [], words)
+    logits[5] = np.nan
+    with pytest.raises(NumericError, match="invalid numbers"):
+        Sampler(OFF).sample(logits, [], words)
