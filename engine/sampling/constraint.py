@@ -17,7 +17,7 @@ class TokenConstraint(Protocol):
     """
 
     def mask(self) -> npt.NDArray[np.uint32] | None:
-        """(ceil(vocab_size / 32),) uint32: bit t % 32 of word t // 32 is set where token t may follow; None is all."""
+        """(ceil(vocab_size / 32),) uint32, bit t % 32 of word t // 32 set where token t may follow; None is all."""
         ...
 
     def prepare(self) -> None:

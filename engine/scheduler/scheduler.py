@@ -1,8 +1,8 @@
 """The scheduler: gives each step's token budget to the running sequences and lets waiting ones in.
 
-A sequence has tokens and computed tokens; the scheduler closes the gap. Those that miss few tokens are served first,
-so an answer that streams goes on streaming, and what is left of the budget reads prompts in chunks. It owns the
-states of sequences and their block tables, and knows nothing of logits or text.
+A sequence has tokens and computed tokens; the scheduler closes the gap. Those that miss few tokens are served
+first, so an answer that streams goes on streaming, and what is left of the budget reads prompts in chunks. It owns
+the states of sequences and their block tables, and knows nothing of logits or text.
 """
 
 from __future__ import annotations

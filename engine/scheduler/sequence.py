@@ -12,7 +12,6 @@ from engine.protocol import FinishReason
 from engine.sampling.constraint import TokenConstraint
 from engine.sampling.sampler import Sampler
 
-
 MAX_PENDING_TOKENS = 32  # more missing tokens than these are read in chunks
 
 
