@@ -87,6 +87,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
     from engine.chat import load_template
     from engine.gguf import open_model
     from engine.model import bind_weights, build_plan, read_hyperparameters
+    from engine.sampling import choice
     from engine.tokenizer import load_tokenizer
 
     num_threads = choose_num_threads(command.num_threads or config.num_threads)
@@ -107,6 +108,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
         backend = _make_backend(plan, memory, config, num_threads, on_progress)
         resources.callback(backend.close)
+        choice.prepare(lambda message, fraction: on_progress(LoadPhase.KERNELS, 0.95 + 0.05 * fraction, message))
         on_progress(LoadPhase.READY, 1.0, "Ready")
         info = _model_info(file, hyperparameters, template, memory, num_threads, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
@@ -170,7 +172,7 @@ def _make_backend(
         return reference
 
     def on_kernel_progress(message: str, fraction: float) -> None:
-        on_progress(LoadPhase.KERNELS, 0.5 + 0.5 * fraction, message)
+        on_progress(LoadPhase.KERNELS, 0.5 + 0.45 * fraction, message)
 
     cpu: Backend = module.CpuBackend(plan, **sizes, num_threads=num_threads, on_progress=on_kernel_progress)
     return cpu

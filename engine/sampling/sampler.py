@@ -1,8 +1,7 @@
 """The sampler: one row of logits in, one token id out.
 
-Order: penalties, top-k, top-p, min-p, temperature, random choice. The truncations look at the model's own
-distribution, before the temperature, so that a high temperature cannot bring back what they cut away.
-Knows nothing of sequences or text.
+Owns the checks of the parameters, the random numbers and the tokens that penalties apply to; ``reference`` defines
+the choice and ``kernels`` makes it. Knows nothing of sequences or text.
 """
 
 from __future__ import annotations
@@ -10,13 +9,17 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.errors import InvalidParameterError, NumericError
-from engine.sampling import processors
+from engine.errors import InvalidParameterError
 from engine.sampling.params import SamplingParams
+from engine.sampling.reference import has_penalties
+
+if TYPE_CHECKING:
+    from engine.sampling.choice import TokenLogprob
 
 _SEED_MASK = (1 << 64) - 1
 
@@ -49,7 +52,7 @@ class Sampler:
         self._params = params
         self.seed = secrets.randbits(32) if params.seed is None else params.seed
         self._random = np.random.Generator(np.random.PCG64(self.seed & _SEED_MASK))
-        self._has_penalties = processors.has_penalties(params)
+        self._recent = _RecentTokens(params.penalty_window if has_penalties(params) else 0)
 
     def sample(
         self,
@@ -61,54 +64,49 @@ class Sampler:
 
         Args:
             logits: (vocab_size,) float32, not changed. -inf marks a token that may not be chosen.
-            token_ids: the sequence so far, for the penalties.
-            mask: (ceil(vocab_size / 32),) uint32, bit t % 32 of word t // 32 set where token t may be chosen.
+            token_ids: the sequence so far, for the penalties; from call to call it grows at its end or is cut.
+            mask: (ceil(vocab_size / 32),) uint32, bit ``t % 32`` of word ``t // 32`` set where token ``t`` is
+                allowed; None allows all.
 
         Raises NumericError when a logit is NaN or +inf, or when none is left to choose.
         """
-        best = int(logits.argmax())  # the first NaN, where there is one
-        if not math.isfinite(logits[best]):
-            raise NumericError("The model produced invalid numbers; the answer ends here.")
-        if mask is not None:
-            logits = processors.masked(logits, mask)
-            best = int(logits.argmax())
-            if not math.isfinite(logits[best]):
-                raise NumericError("No token that the model offers is allowed here; the answer ends here.")
-        with np.errstate(over="ignore"):  # tiny parameters and huge logits: quotients are inf, weights 0
-            if self._has_penalties:
-                logits = logits.copy()
-                processors.apply_penalties(logits, token_ids, self._params)
-                best = int(logits.argmax())
-            if self._params.temperature == 0:
-                return best
-            candidates = self._candidates(logits)
-            if candidates is not None and candidates.size == 1:
-                return int(candidates[0])
-            return self._choose(logits, candidates)
+        from engine.sampling import choice  # llvmlite is not imported before a model is loaded
 
-    def _candidates(self, logits: npt.NDArray[np.float32]) -> processors.TokenIds | None:
-        """Ids that are left after truncation, likeliest first; None is the whole vocabulary in order of ids."""
-        params = self._params
-        candidates: processors.TokenIds | None = None
-        if 0 < params.top_k < logits.size:
-            candidates = processors.likeliest(logits, params.top_k)
-        if params.top_p < 1:
-            if candidates is None:
-                candidates = processors.nucleus(logits, params.top_p)
-            else:
-                candidates = candidates[processors.nucleus(logits[candidates], params.top_p)]
-        if params.min_p > 0:
-            if candidates is None:
-                candidates = processors.at_least(logits, params.min_p)
-            else:
-                candidates = candidates[processors.at_least(logits[candidates], params.min_p)]
-        return candidates
+        random = float(self._random.random()) if self._params.temperature > 0 else 0.0
+        return choice.choose(logits, self._recent.of(token_ids), self._params, random, mask)
 
-    def _choose(self, logits: npt.NDArray[np.float32], candidates: processors.TokenIds | None) -> int:
-        """Draw one of ``candidates`` by its probability at the temperature."""
-        kept = logits if candidates is None else logits[candidates]
-        weights = np.exp((kept.astype(np.float64) - float(kept.max())) / self._params.temperature)
-        mass = np.cumsum(weights)
-        index = int(np.searchsorted(mass, self._random.random() * mass[-1], side="right"))
-        index = min(index, kept.size - 1)
-        return index if candidates is None else int(candidates[index])
+    def top_logprobs(
+        self, logits: npt.NDArray[np.float32], count: int, token_id: int | None = None
+    ) -> list[TokenLogprob]:
+        """The ``count`` likeliest tokens of the model's own distribution: no mask, penalty or temperature.
+
+        Likeliest first, equal ones by lowest id; ``token_id``, where given and not among them, comes last. Raises
+        NumericError as ``sample`` does.
+        """
+        from engine.sampling import choice
+
+        return choice.rank(logits, count, token_id)
+
+
+class _RecentTokens:
+    """The last tokens of a sequence as an array, without converting the whole sequence again for each token."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._array = np.empty(0, np.int32)
+        self._size = 0
+
+    def of(self, token_ids: Sequence[int]) -> npt.NDArray[np.int32]:
+        """The last ``window`` tokens, all where it is negative; valid until the next call."""
+        if self._window >= 0:
+            return np.array(token_ids[-self._window :] if self._window else (), np.int32)
+        size = self._size
+        if size > len(token_ids) or (size and self._array[size - 1] != token_ids[size - 1]):
+            size = 0
+        if len(token_ids) > self._array.size:
+            grown = np.empty(max(2 * len(token_ids), 1024), np.int32)
+            grown[:size] = self._array[:size]
+            self._array = grown
+        self._array[size : len(token_ids)] = token_ids[size:]
+        self._size = len(token_ids)
+        return self._array[: self._size]

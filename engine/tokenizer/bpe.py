@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.kernels.cpu.jit import KernelSource, load_kernels
-from engine.tokenizer.kernel_call import run_kernel
+from engine.kernels.cpu.kernel_call import run_kernel
 from engine.tokenizer.merges import Merges
 
 NUM_CODE_POINTS: Final = 0x110000

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.kernels.cpu.jit import KernelSource, load_kernels
-from engine.tokenizer.kernel_call import run_kernel
+from engine.kernels.cpu.kernel_call import run_kernel
 
 _EMPTY: Final = -1
 _SCRATCH: Final = 3 * 129  # see ``last_merges``

@@ -98,7 +98,8 @@ def test_without_a_seed_one_is_drawn_and_reported() -> None:
 def test_invalid_numbers_end_the_request(temperature: float, where: object, value: float) -> None:
     logits = _logits()
     logits[where] = value  # type: ignore[call-overload]
-    with pytest.raises(NumericError, match="The model produced invalid numbers"):
+    message = "No token that the model offers" if value == -math.inf else "The model produced invalid numbers"
+    with pytest.raises(NumericError, match=message):
         Sampler(SamplingParams(temperature=temperature, seed=1)).sample(logits, [])
 
 
@@ -161,3 +162,20 @@ def test_a_mask_leaves_only_what_it_allows() -> None:
     logits[5] = np.nan
     with pytest.raises(NumericError, match="invalid numbers"):
         Sampler(OFF).sample(logits, [], words)
+
+
+def test_penalties_over_all_tokens_follow_a_sequence_that_grows_and_is_cut() -> None:
+    logits = np.float32([5, 4, 3, 2, 1])
+    sampler = Sampler(SamplingParams(temperature=0, presence_penalty=10, penalty_window=-1))
+    assert sampler.sample(logits, []) == 0
+    assert sampler.sample(logits, [0]) == 1
+    assert sampler.sample(logits, [0, 1, 2]) == 3
+    assert sampler.sample(logits, [0]) == 1, "the sequence was cut"
+    assert sampler.sample(logits, [3, 1, 2]) == 0, "and grew another way"
+
+
+def test_a_mask_limits_the_choice_but_not_the_ranking() -> None:
+    logits = np.float32([5, 4, 3, 2, 1])
+    sampler = Sampler(SamplingParams(temperature=0))
+    assert sampler.sample(logits, [], np.array([0b11000], np.uint32)) == 3
+    assert [token.token_id for token in sampler.top_logprobs(logits, 2)] == [0, 1]

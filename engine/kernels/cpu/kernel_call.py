@@ -1,4 +1,4 @@
-"""Calls kernels of ``merge_kernels`` with arrays as operands; knows none of them."""
+"""Calls a kernel on arrays and numbers, outside any plan; knows no kernel."""
 
 from __future__ import annotations
 
