@@ -167,6 +167,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("last_conversation", ""),
     Setting("window_geometry", ""),  # base64
     Setting("is_sidebar_visible", True),
+    Setting("folded_folders", ""),  # ids
 )
 
 _TABLE = {setting.key: setting for setting in SETTINGS}

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.conversation import UNTITLED, Conversation
-from app.storage.conversations import mark_deleted, save_conversation, save_message
+from app.chat.folders import Folders
+from app.chat.trash import Trash
+from app.settings import Settings
+from app.storage.conversations import save_conversation, save_message
 from app.storage.records import ConversationRecord, MessageRecord, new_id
 from app.storage.store import ChatStore
 from app.throttle import Throttle
@@ -23,7 +26,11 @@ DRAFT_INTERVAL_MS = 500
 
 
 class ConversationCollection(QObject):
-    """Finds, makes, changes, deletes and restores conversations.
+    """Finds, makes, changes, moves, deletes and restores conversations.
+
+    Attributes:
+        folders: in which conversations may lie.
+        trash: the deleted ones.
 
     Signals:
         changed(): the visible list differs.
@@ -31,17 +38,21 @@ class ConversationCollection(QObject):
 
     changed = Signal()
 
-    def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
+    def __init__(self, store: ChatStore, settings: Settings, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
+        self.folders = Folders(store, settings, self)
+        self.trash = Trash(store, self)
         self._records = {record.id: record for record in store.read_conversations()}
         self._trees: dict[str, Conversation] = {}
-        self._deleted: dict[str, ConversationRecord] = {}
         self._unsaved: set[str] = set()
-        self._search_text = ""
-        self._found: set[str] = set()
+        self._search_words: tuple[str, ...] = ()
+        self._found: dict[str, set[str]] = {}  # of each word searched for, the conversations in whose text it is
         self._draft_id = ""
         self._draft_saver = Throttle(DRAFT_INTERVAL_MS, self._save_draft, self)
+        self.folders.deleted.connect(self._on_folder_deleted)
+        self.folders.changed.connect(self.changed)
+        self.trash.purged.connect(self._on_purged)
 
     def __contains__(self, conversation_id: str) -> bool:
         return conversation_id in self._records
@@ -51,13 +62,15 @@ class ConversationCollection(QObject):
         return self._records[conversation_id]
 
     def visible(self) -> list[ConversationRecord]:
-        """What the list shows: pinned first, then the last written first; while searching only what was found."""
+        """What the list shows: pinned first, then the last written first; while searching only what was found.
+
+        Found is a conversation that has each word in its title or in one of its messages.
+        """
         records = [record for record in self._records.values() if record.active_leaf_id is not None]
-        if self._search_text:
-            wanted = self._search_text.casefold()
-            records = [
-                record for record in records if record.id in self._found or wanted in record.title.casefold()
-            ]
+        for word in self._search_words:
+            found = self._found.get(word, set())
+            wanted = word.casefold()
+            records = [record for record in records if record.id in found or wanted in record.title.casefold()]
         return sorted(records, key=lambda record: (not record.is_pinned, -record.updated_at))
 
     def tree(self, conversation_id: str) -> Conversation:
@@ -77,21 +90,32 @@ class ConversationCollection(QObject):
         self._records[record.id] = record
         return record
 
+    @property
+    def is_searching(self) -> bool:
+        """Only what was found is visible."""
+        return bool(self._search_words)
+
     def search(self, text: str) -> None:
-        """Show only conversations whose title or messages contain ``text``; empty shows all."""
-        text = " ".join(text.split())
-        if text == self._search_text:
+        """Show only conversations whose titles or messages contain the words of ``text``; empty shows all."""
+        words = tuple(dict.fromkeys(text.split()))
+        if words == self._search_words:
             return
-        self._search_text = text
-        self._found = set()
-        if text:
-            self._store.find(text, lambda found: self._on_found(text, found))
+        self._search_words = words
+        self._found = {word: found for word, found in self._found.items() if word in words}
+        if missing := [word for word in words if word not in self._found]:
+            self._store.find(missing, lambda found: self._on_found(words, found))
         self.changed.emit()
 
-    def update(self, record: ConversationRecord) -> None:
-        """Change a conversation's own fields."""
-        self._take(record)
-        self._store.write(lambda connection: save_conversation(connection, record))
+    def update(self, *records: ConversationRecord) -> None:
+        """Change conversations' own fields, in one transaction."""
+        for record in records:
+            self._take(record)
+
+        def work(connection: sqlite3.Connection) -> None:
+            for record in records:
+                save_conversation(connection, record)
+
+        self._store.write(work)
         self.changed.emit()
 
     def save(
@@ -101,8 +125,13 @@ class ConversationCollection(QObject):
         on_saved: Callable[[], None] | None = None,
         on_error: Callable[[str], None] | None = None,
     ) -> None:
-        """Store the conversation and those of its messages that are new or changed, in one transaction."""
+        """Store the conversation and those of its messages that are new or changed, in one transaction.
+
+        A conversation that was removed for good stays gone.
+        """
         record = conversation.record
+        if self.trash.is_gone(record.id):
+            return
         self._take(record)
         is_whole = record.id in self._unsaved
         to_save = conversation.messages() if is_whole else list(messages)
@@ -128,7 +157,8 @@ class ConversationCollection(QObject):
 
     def save_progress(self, message: MessageRecord) -> None:
         """Store an answer as far as it has come."""
-        if message.conversation_id not in self._unsaved:
+        is_gone = self.trash.is_gone(message.conversation_id)
+        if message.conversation_id not in self._unsaved and not is_gone:
             self._store.write(lambda connection: save_message(connection, message))
 
     def set_draft(self, conversation_id: str, text: str) -> None:
@@ -146,27 +176,30 @@ class ConversationCollection(QObject):
         """Store a draft that is due."""
         self._draft_saver.flush()
 
-    def delete(self, conversation_id: str) -> None:
-        """Put a conversation into the trash."""
+    def delete(self, conversation_ids: Iterable[str]) -> None:
+        """Put conversations into the trash; unknown ids are ignored."""
         self.flush_draft()
-        self._deleted[conversation_id] = self._records.pop(conversation_id)
-        deleted_at = time.time()
-        self._store.write(lambda connection: mark_deleted(connection, conversation_id, deleted_at))
+        for conversation_id in conversation_ids:
+            if (record := self._records.pop(conversation_id, None)) is not None:
+                self.trash.put(record)
         self.changed.emit()
 
-    def restore(self, conversation_id: str) -> bool:
-        """Take a conversation that was deleted in this session out of the trash."""
-        record = self._deleted.pop(conversation_id, None)
-        if record is None:
-            return False
-        tree = self._trees.get(conversation_id)
-        self._records[conversation_id] = tree.record if tree is not None else record
-        self._store.write(lambda connection: mark_deleted(connection, conversation_id, None))
-        self.changed.emit()
-        return True
+    def restore(self, conversation_ids: Iterable[str]) -> list[str]:
+        """Take conversations out of the trash; returns the ids of those that were there."""
+        restored: list[str] = []
+        for conversation_id in conversation_ids:
+            if (record := self.trash.take(conversation_id)) is not None:
+                tree = self._trees.get(conversation_id)
+                self._records[conversation_id] = tree.record if tree is not None else record
+                restored.append(conversation_id)
+        if restored:
+            self.changed.emit()
+        return restored
 
     def _take(self, record: ConversationRecord) -> None:
-        if record.id not in self._deleted:
+        if record.id in self.trash:
+            self.trash.update(record)
+        else:
             self._records[record.id] = record
         if record.id in self._trees:
             self._trees[record.id].record = record
@@ -175,7 +208,20 @@ class ConversationCollection(QObject):
         if (record := self._records.get(self._draft_id)) is not None:
             self._store.write(lambda connection: save_conversation(connection, record))
 
-    def _on_found(self, text: str, found: set[str]) -> None:
-        if text == self._search_text:
-            self._found = found
+    def _on_found(self, words: tuple[str, ...], found: dict[str, set[str]]) -> None:
+        if words == self._search_words:
+            self._found.update(found)
             self.changed.emit()
+
+    def _on_folder_deleted(self, folder_id: str) -> None:
+        inside = [record for record in self._records.values() if record.folder_id == folder_id]
+        inside += [
+            entry.conversation for entry in self.trash.records() if entry.conversation.folder_id == folder_id
+        ]
+        for record in inside:  # the database has let go of the folder by itself
+            self._take(replace(record, folder_id=None))
+
+    def _on_purged(self, conversation_ids: list[str]) -> None:
+        for conversation_id in conversation_ids:
+            self._trees.pop(conversation_id, None)
+            self._unsaved.discard(conversation_id)

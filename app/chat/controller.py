@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.answering import Answering
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import UNTITLED, MessageView, clean_text, title_from
+from app.chat.folders import Folders
 from app.chat.generation import Generation
+from app.chat.trash import Trash
 from app.engine_client import EngineClient
 from app.model_session import ModelEntry, ModelSession
 from app.settings import Settings
@@ -71,7 +73,7 @@ class ChatController(QObject):
         self._session = session
         self._settings = settings
         self._find_models = find_models
-        self._collection = ConversationCollection(store, self)
+        self._collection = ConversationCollection(store, settings, self)
         self._answering = Answering(client, session, self._collection, settings, self)
         self._counted_text = ""
         self._counter = Throttle(COUNT_DELAY_MS, self._count, self)
@@ -114,6 +116,21 @@ class ChatController(QObject):
         return self._collection.tree(self._current_id).branch()
 
     @property
+    def folders(self) -> Folders:
+        """The folders, for views to list, make, rename, fold and delete."""
+        return self._collection.folders
+
+    @property
+    def trash(self) -> Trash:
+        """The deleted conversations, for views to list and remove for good."""
+        return self._collection.trash
+
+    @property
+    def is_searching(self) -> bool:
+        """``conversations`` holds only what was found."""
+        return self._collection.is_searching
+
+    @property
     def models(self) -> list[ModelEntry]:
         return list(self._session.entries)
 
@@ -132,9 +149,12 @@ class ChatController(QObject):
 
     # ------------------------------------------------------------------------------------ conversations
 
-    def new_conversation(self) -> None:
-        """Open the conversation in which nothing was sent yet."""
-        self._open(self._collection.blank().id)
+    def new_conversation(self, folder_id: str | None = None) -> None:
+        """Open the conversation in which nothing was sent yet, in a folder or outside of all."""
+        record = self._collection.blank()
+        if record.folder_id != folder_id:
+            self._collection.update(replace(record, folder_id=folder_id))
+        self._open(record.id)
 
     def open_conversation(self, conversation_id: str) -> None:
         if conversation_id in self._collection:
@@ -148,30 +168,34 @@ class ChatController(QObject):
         if title and conversation_id in self._collection:
             self._collection.update(replace(self._collection.record(conversation_id), title=title))
 
-    def delete_conversation(self, conversation_id: str) -> None:
-        """Put a conversation into the trash; ``restore_conversation`` takes it out again."""
-        if conversation_id not in self._collection:
-            return
-        self._answering.stop(conversation_id)
-        if conversation_id == self._current_id:  # whoever hears of the deletion must find another one open
-            remaining = [record.id for record in self._collection.visible() if record.id != conversation_id]
+    def delete_conversations(self, conversation_ids: Sequence[str]) -> None:
+        """Put conversations into the trash; ``restore_conversations`` takes them out again."""
+        deleted_ids = [id_ for id_ in conversation_ids if id_ in self._collection]
+        for conversation_id in deleted_ids:
+            self._answering.stop(conversation_id)
+        if self._current_id in deleted_ids:  # whoever hears of the deletion must find another one open
+            remaining = [record.id for record in self._collection.visible() if record.id not in deleted_ids]
             other_id = remaining[0] if remaining else self._collection.blank().id
-            if other_id == conversation_id:
+            if other_id in deleted_ids:
                 return
             self._open(other_id)
-        self._collection.delete(conversation_id)
+        self._collection.delete(deleted_ids)
 
-    def restore_conversation(self, conversation_id: str) -> None:
-        """Undo ``delete_conversation`` and open the conversation."""
-        if self._collection.restore(conversation_id):
-            self._open(conversation_id)
+    def restore_conversations(self, conversation_ids: Sequence[str]) -> None:
+        """Take conversations out of the trash and open the first of them."""
+        if restored := self._collection.restore(conversation_ids):
+            self._open(restored[0])
 
-    def pin_conversation(self, conversation_id: str, is_pinned: bool) -> None:
-        if conversation_id in self._collection:
-            self._collection.update(replace(self._collection.record(conversation_id), is_pinned=is_pinned))
+    def pin_conversations(self, conversation_ids: Sequence[str], is_pinned: bool) -> None:
+        self._change(conversation_ids, is_pinned=is_pinned)
+
+    def move_conversations(self, conversation_ids: Sequence[str], folder_id: str | None) -> None:
+        """Put conversations into a folder, or with None outside of all."""
+        if folder_id is None or folder_id in self.folders:
+            self._change(conversation_ids, folder_id=folder_id)
 
     def search(self, text: str) -> None:
-        """Filter ``conversations`` by titles and messages; ``conversations_changed`` follows. Empty shows all."""
+        """Keep the ``conversations`` with these words in titles or messages; ``conversations_changed`` follows."""
         self._collection.search(text)
 
     def save_draft(self, text: str) -> None:
@@ -264,6 +288,7 @@ class ChatController(QObject):
             self.notice.emit(text)
         self._session.start(model)
         self._find_models()
+        self.trash.purge_old()
 
     def close(self) -> None:
         """Close running answers where they are and hand all drafts to the store."""
@@ -272,6 +297,11 @@ class ChatController(QObject):
         self._answering.close()
 
     # ------------------------------------------------------------------------------------ inside
+
+    def _change(self, conversation_ids: Sequence[str], **fields: Any) -> None:
+        records = [self._collection.record(id_) for id_ in conversation_ids if id_ in self._collection]
+        if records:
+            self._collection.update(*(replace(record, **fields) for record in records))
 
     def _send(self, parent_id: str | None, text: str) -> None:
         text = clean_text(text)

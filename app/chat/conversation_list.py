@@ -1,146 +1,90 @@
-"""The list of conversations: drawn rows, renaming in place, a menu for each. It says what the person wants."""
+"""The list of conversations and folders: choosing, renaming in place, dragging, a menu. It says what is wanted."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPen
-from PySide6.QtWidgets import (
-    QAbstractItemDelegate,
-    QAbstractItemView,
-    QLineEdit,
-    QListView,
-    QMenu,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QWidget,
-)
+from collections.abc import Iterable, Sequence
 
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelection,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QKeyEvent,
+    QMouseEvent,
+)
+from PySide6.QtWidgets import QAbstractItemDelegate, QAbstractItemView, QListView, QMenu, QWidget
+
+from app.chat.conversation_delegate import ConversationDelegate
 from app.chat.conversation_list_model import (
     CONVERSATION_ID,
-    IS_BUSY,
+    FOLDER_ID,
+    IS_FOLDED,
+    IS_FOLDER,
     IS_HEADING,
     IS_PINNED,
-    WHEN,
+    MIME_TYPE,
     ConversationListModel,
+    Shelf,
 )
+from app.storage.records import ConversationRecord
 from app.theme import Theme
-
-_Index = QModelIndex | QPersistentModelIndex
-
-
-class ConversationDelegate(QStyledItemDelegate):
-    """Draws headings and conversations in the theme's colours."""
-
-    def __init__(self, theme: Theme, parent: QListView) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self._view = parent
-
-    def sizeHint(self, _option: QStyleOptionViewItem, index: _Index) -> QSize:
-        is_heading = bool(index.data(IS_HEADING))
-        return QSize(10, self._theme.px((26 if index.row() == 0 else 33) if is_heading else 35))
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        box: QRect = option.rect
-        if index.data(IS_HEADING):
-            self._paint_heading(painter, box, str(index.data()))
-        else:
-            self._paint_conversation(painter, box, option.state, index)
-        painter.restore()
-
-    def createEditor(self, parent: QWidget, _option: QStyleOptionViewItem, _index: _Index) -> QWidget:
-        editor = QLineEdit(parent)
-        editor.setProperty("look", "rename")
-        editor.setAccessibleName("Title of the chat")
-        editor.setMaxLength(200)
-        editor.setFont(self._theme.font(13.5))
-        return editor
-
-    def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, _index: _Index) -> None:
-        px = self._theme.px
-        box: QRect = option.rect
-        editor.setGeometry(box.adjusted(px(8), px(2), -px(8), -px(2)))
-
-    def _paint_heading(self, painter: QPainter, box: QRect, text: str) -> None:
-        px = self._theme.px
-        font = self._theme.font(11, weight=QFont.Weight.DemiBold)
-        font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, px(1) * 0.4)
-        painter.setFont(font)
-        painter.setPen(self._theme.colour("muted"))
-        area = box.adjusted(px(16), 0, -px(16), -px(6))
-        painter.drawText(area, int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom), text.upper())
-
-    def _paint_conversation(self, painter: QPainter, box: QRect, state: QStyle.StateFlag, index: _Index) -> None:
-        px, theme = self._theme.px, self._theme
-        is_selected = bool(state & QStyle.StateFlag.State_Selected)
-        is_hovered = bool(state & QStyle.StateFlag.State_MouseOver)
-        surface = QRectF(box.adjusted(px(8), 0, -px(8), 0)).adjusted(0, 0.5, 0, -0.5)
-        if is_selected or is_hovered:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(theme.colour("accent_wash" if is_selected else "hover"))
-            painter.drawRoundedRect(surface, px(8), px(8))
-        if self._view.hasFocus() and index == self._view.currentIndex():
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(theme.colour("accent"), 1))
-            painter.drawRoundedRect(surface.adjusted(0.5, 0.5, -0.5, -0.5), px(8), px(8))
-        weight = QFont.Weight.DemiBold if is_selected else QFont.Weight.Normal
-        inner = box.adjusted(px(18), 0, -px(18), 0)
-        right = inner.right()
-        if index.data(IS_BUSY):
-            side = px(8)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(theme.colour("accent"))
-            painter.drawEllipse(QRectF(right - side + 1, box.center().y() - side / 2 + 1, side, side))
-            right -= side + px(8)
-        else:
-            small = theme.font(12)
-            painter.setFont(small)
-            painter.setPen(theme.colour("muted"))
-            text = str(index.data(WHEN))
-            painter.drawText(inner, int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter), text)
-            right -= QFontMetrics(small).horizontalAdvance(text) + px(10)
-        font = theme.font(14, weight=weight)
-        painter.setFont(font)
-        painter.setPen(theme.colour("text"))
-        title_box = QRect(inner.left(), inner.top(), max(0, right - inner.left()), inner.height())
-        title = QFontMetrics(font).elidedText(str(index.data()), Qt.TextElideMode.ElideRight, title_box.width())
-        painter.drawText(title_box, int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter), title)
 
 
 class ConversationList(QListView):
-    """The conversations; one click or Enter opens.
+    """The conversations; one click or Enter opens, Ctrl and Shift choose several, dragging moves them to a folder.
 
-    Signals:
-        open_requested(id), rename_requested(id, title), pin_requested(id, is_pinned), delete_requested(id)
+    Signals: as declared; ``ids`` are lists of conversation ids.
         rename_left: Enter or Escape ended the editing of a title.
     """
 
     open_requested = Signal(str)
-    rename_requested = Signal(str, str)
+    rename_requested = Signal(str, str)  # conversation id, title
     rename_left = Signal()
-    pin_requested = Signal(str, bool)
-    delete_requested = Signal(str)
+    pin_requested = Signal(list, bool)  # ids, whether to pin
+    delete_requested = Signal(list)  # ids
+    move_requested = Signal(list, object)  # ids, folder id or None
+    move_to_new_requested = Signal(list)  # ids
+    fold_requested = Signal(str, bool)  # folder id, whether to fold
+    folder_rename_requested = Signal(str, str)  # folder id, name
+    folder_delete_requested = Signal(str)
+    new_chat_requested = Signal(str)  # folder id
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._shelves: tuple[Shelf, ...] = ()
         self.setObjectName("conversationList")
         self.setAccessibleName("Chats")
         self._model = ConversationListModel(self)
         self.setModel(self._model)
-        self.setItemDelegate(ConversationDelegate(theme, self))
+        self._delegate = ConversationDelegate(theme, self)
+        self.setItemDelegate(self._delegate)
         self.setMouseTracking(True)
         self.setUniformItemSizes(False)
         self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
+        self.setDefaultDropAction(Qt.DropAction.MoveAction)
+        self.setDropIndicatorShown(False)  # the delegate marks the folder
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         # Queued: the rows are made anew, and with the editor still open the focus would go to any neighbour.
-        self._model.rename_requested.connect(self.rename_requested, Qt.ConnectionType.QueuedConnection)
+        queued = Qt.ConnectionType.QueuedConnection
+        self._model.rename_requested.connect(self.rename_requested, queued)
+        self._model.folder_rename_requested.connect(self.folder_rename_requested, queued)
+        self._model.move_requested.connect(self.move_requested, queued)
         theme.changed.connect(self.scheduleDelayedItemsLayout)
 
     @property
@@ -148,26 +92,64 @@ class ConversationList(QListView):
         """The rows."""
         return self._model
 
+    def show_records(
+        self, records: Sequence[ConversationRecord], busy_ids: Iterable[str], shelves: Sequence[Shelf] = ()
+    ) -> None:
+        """Show other rows; what was chosen stays chosen as far as it is still there."""
+        self._shelves = tuple(shelves)
+        chosen = self.chosen_ids
+        if self._model.show_records(records, busy_ids, shelves) and len(chosen) > 1:
+            self._choose(chosen)
+
     def select(self, conversation_id: str) -> None:
-        """Mark the conversation that is open."""
+        """Mark the conversation that is open; a choice of several that it belongs to stays."""
+        self._model.open_id = conversation_id
+        self.viewport().update()
         row = self._model.row_of(conversation_id)
+        index = self._model.index(row) if row >= 0 else QModelIndex()
         if row < 0:
-            self.setCurrentIndex(QModelIndex())
+            self.setCurrentIndex(index)
             self.clearSelection()
-        elif self.currentIndex().row() != row or not self.selectionModel().isSelected(self._model.index(row)):
-            self.setCurrentIndex(self._model.index(row))
+        elif not (self.selectionModel().isSelected(index) and self._is_settled(row)):
+            # Not setCurrentIndex: that would extend the choice while a key of a shortcut is still down.
+            self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+
+    def _is_settled(self, row: int) -> bool:
+        return self.currentIndex().row() == row or len(self.chosen_ids) > 1
 
     @property
-    def chosen_id(self) -> str:
+    def chosen_ids(self) -> list[str]:
+        """The conversations that are selected, from the top."""
+        rows = sorted(self.selectedIndexes(), key=lambda index: index.row())
+        return [str(index.data(CONVERSATION_ID)) for index in rows if index.data(CONVERSATION_ID)]
+
+    @property
+    def current_id(self) -> str:
         """The conversation under the keyboard's cursor; "" when there is none."""
         index = self.currentIndex()
-        return str(index.data(CONVERSATION_ID)) if index.isValid() else ""
+        return str(index.data(CONVERSATION_ID) or "") if index.isValid() else ""
 
     def begin_rename(self, conversation_id: str) -> None:
         """Edit a title in place."""
-        row = self._model.row_of(conversation_id)
+        self._edit_row(self._model.row_of(conversation_id))
+
+    def begin_folder_rename(self, folder_id: str) -> None:
+        """Edit a folder's name in place."""
+        self._edit_row(self._model.row_of_folder(folder_id))
+
+    def _edit_row(self, row: int) -> None:
         if row >= 0:
-            self.edit(self._model.index(row))
+            index = self._model.index(row)
+            self.scrollTo(index)
+            self.setCurrentIndex(index)
+            self.edit(index)
+
+    def _choose(self, conversation_ids: Iterable[str]) -> None:
+        selection = QItemSelection()
+        for row in map(self._model.row_of, conversation_ids):
+            if row >= 0:
+                selection.select(self._model.index(row), self._model.index(row))
+        self.selectionModel().select(selection, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:
         had_focus = editor.hasFocus()
@@ -175,19 +157,69 @@ class ConversationList(QListView):
         if had_focus and self.state() != QAbstractItemView.State.EditingState:
             self.rename_left.emit()
 
+    # ------------------------------------------------------------------------------------ mouse and keyboard
+
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         super().mouseReleaseEvent(event)
         index = self.indexAt(event.position().toPoint())
-        if event.button() == Qt.MouseButton.LeftButton and index.isValid() and not index.data(IS_HEADING):
-            self.open_requested.emit(str(index.data(CONVERSATION_ID)))
+        is_plain = event.modifiers() in {Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier}
+        if event.button() == Qt.MouseButton.LeftButton and is_plain and index.isValid():
+            self._activate(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         index = self.currentIndex()
-        is_enter = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space}
-        if is_enter and index.isValid() and self.state() != QAbstractItemView.State.EditingState:
-            self.open_requested.emit(str(index.data(CONVERSATION_ID)))
+        is_free = index.isValid() and self.state() != QAbstractItemView.State.EditingState
+        key = event.key()
+        if is_free and key in {Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space}:
+            self._activate(index)
+        elif is_free and index.data(IS_FOLDER) and key in {Qt.Key.Key_Left, Qt.Key.Key_Right}:
+            is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+            self.fold_requested.emit(index.data(FOLDER_ID), (key == Qt.Key.Key_Left) != is_rtl)
         else:
             super().keyPressEvent(event)
+
+    def _activate(self, index: QModelIndex) -> None:
+        if index.data(IS_FOLDER):
+            self.fold_requested.emit(str(index.data(FOLDER_ID)), not index.data(IS_FOLDED))
+        elif not index.data(IS_HEADING):
+            self.open_requested.emit(str(index.data(CONVERSATION_ID)))
+
+    # ------------------------------------------------------------------------------------ drag and drop
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if event.mimeData().hasFormat(MIME_TYPE):
+            event.acceptProposedAction()
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        super().dragMoveEvent(event)  # scrolls near the edges
+        if event.mimeData().hasFormat(MIME_TYPE):
+            index = self.indexAt(event.position().toPoint())
+            folder = self._model.row_of_folder(str(index.data(FOLDER_ID))) if index.isValid() else -1
+            self._mark_drop(QPersistentModelIndex(self._model.index(folder)) if folder >= 0 else None)
+            event.setDropAction(Qt.DropAction.MoveAction)
+            event.accept()
+        else:
+            event.ignore()
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        super().dragLeaveEvent(event)
+        self._mark_drop(None)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self._mark_drop(None)
+        index = self.indexAt(event.position().toPoint())
+        if self._model.dropMimeData(event.mimeData(), Qt.DropAction.MoveAction, -1, 0, index):
+            event.setDropAction(Qt.DropAction.MoveAction)
+            event.accept()
+        self.stopAutoScroll()
+        self.setState(QAbstractItemView.State.NoState)
+        self.viewport().update()
+
+    def _mark_drop(self, target: QPersistentModelIndex | None) -> None:
+        self._delegate.drop_target = target or QPersistentModelIndex()
+        self.viewport().update()
+
+    # ------------------------------------------------------------------------------------ menu
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         is_by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
@@ -200,17 +232,49 @@ class ConversationList(QListView):
         menu.popup(self.viewport().mapToGlobal(QPoint(place)))
 
     def make_menu(self, index: QModelIndex) -> QMenu:
-        """What can be done with the conversation at ``index``."""
-        conversation_id = str(index.data(CONVERSATION_ID))
-        is_pinned = bool(index.data(IS_PINNED))
+        """What can be done with the row at ``index``, or with all that are chosen when it is one of them."""
+        return self._folder_menu(index) if index.data(IS_FOLDER) else self._conversation_menu(index)
+
+    def _conversation_menu(self, index: QModelIndex) -> QMenu:
         menu = QMenu(self)
-        rename = menu.addAction(self._theme.icon("edit"), "Rename\tF2")
-        rename.triggered.connect(lambda: self.begin_rename(conversation_id))
+        conversation_id = str(index.data(CONVERSATION_ID))
+        ids = chosen if conversation_id in (chosen := self.chosen_ids) else [conversation_id]
+        is_pinned = bool(index.data(IS_PINNED))
+        if len(ids) == 1:
+            rename = menu.addAction(self._theme.icon("edit"), "Rename\tF2")
+            rename.triggered.connect(lambda: self.begin_rename(conversation_id))
         pin = menu.addAction(self._theme.icon("pin"), "Unpin" if is_pinned else "Pin")
-        pin.triggered.connect(lambda: self.pin_requested.emit(conversation_id, not is_pinned))
+        pin.triggered.connect(lambda: self.pin_requested.emit(ids, not is_pinned))
+        self._add_move_menu(menu, ids)
         menu.addSeparator()
-        delete = menu.addAction(self._theme.icon("trash"), "Delete")
-        delete.triggered.connect(lambda: self.delete_requested.emit(conversation_id))
+        delete = menu.addAction(
+            self._theme.icon("trash"), "Delete" if len(ids) == 1 else f"Delete {len(ids)} chats"
+        )
+        delete.triggered.connect(lambda: self.delete_requested.emit(ids))
+        return menu
+
+    def _add_move_menu(self, menu: QMenu, ids: list[str]) -> None:
+        move = menu.addMenu(self._theme.icon("folder"), "Move to")
+        for shelf in self._shelves:
+            action = move.addAction(shelf.record.name.replace("&", "&&"))
+            action.triggered.connect(lambda _on=False, id_=shelf.record.id: self.move_requested.emit(ids, id_))
+        if self._shelves:
+            move.addSeparator()
+        new = move.addAction("A new folder")
+        new.triggered.connect(lambda: self.move_to_new_requested.emit(ids))
+        out = move.addAction("No folder")
+        out.triggered.connect(lambda: self.move_requested.emit(ids, None))
+
+    def _folder_menu(self, index: QModelIndex) -> QMenu:
+        menu = QMenu(self)
+        folder_id = str(index.data(FOLDER_ID))
+        new = menu.addAction("New chat here")
+        new.triggered.connect(lambda: self.new_chat_requested.emit(folder_id))
+        rename = menu.addAction(self._theme.icon("edit"), "Rename\tF2")
+        rename.triggered.connect(lambda: self.begin_folder_rename(folder_id))
+        menu.addSeparator()
+        delete = menu.addAction(self._theme.icon("trash"), "Delete the folder, keep its chats")
+        delete.triggered.connect(lambda: self.folder_delete_requested.emit(folder_id))
         return menu
 
     def viewportEvent(self, event: QEvent) -> bool:

@@ -1,15 +1,25 @@
-"""The rows of the sidebar: conversations under their dated headings. Dates and words; no drawing."""
+"""The rows of the sidebar: pinned conversations, folders, and the others under dated headings; no drawing."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from PySide6.QtCore import QAbstractListModel, QLocale, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QLocale,
+    QMimeData,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+    Signal,
+)
 
 from app.chat.blocks import displayable
-from app.storage.records import ConversationRecord
+from app.storage.records import ConversationRecord, FolderRecord
 from app.widgets.label import plain_tooltip
 
 IS_HEADING = int(Qt.ItemDataRole.UserRole) + 1
@@ -17,37 +27,77 @@ CONVERSATION_ID = int(Qt.ItemDataRole.UserRole) + 2
 WHEN = int(Qt.ItemDataRole.UserRole) + 3
 IS_BUSY = int(Qt.ItemDataRole.UserRole) + 4
 IS_PINNED = int(Qt.ItemDataRole.UserRole) + 5
+FOLDER_ID = (
+    int(Qt.ItemDataRole.UserRole) + 6
+)  # of a folder's row itself, or of the folder a conversation is shown in
+IS_FOLDER = int(Qt.ItemDataRole.UserRole) + 7
+IS_FOLDED = int(Qt.ItemDataRole.UserRole) + 8
+IS_OPEN = int(Qt.ItemDataRole.UserRole) + 9
+
+MIME_TYPE = "application/x-fireside-chats"
 
 _Index = QModelIndex | QPersistentModelIndex
 
 
 @dataclass(frozen=True)
+class Shelf:
+    """A folder as the list shows it."""
+
+    record: FolderRecord
+    is_folded: bool
+
+
+@dataclass(frozen=True)
 class _Row:
+    """A heading, a folder (``shelf`` without ``record``), or a conversation (in a folder with ``shelf``)."""
+
     heading: str = ""
     record: ConversationRecord | None = None
+    shelf: Shelf | None = None
+    num_inside: int = 0
+    has_busy: bool = False
+
+    @property
+    def is_folder(self) -> bool:
+        return self.shelf is not None and self.record is None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a row's place and height hang on."""
+        record, shelf = self.record, self.shelf
+        return (self.heading, record and (record.id, record.title), shelf and (shelf.record, shelf.is_folded))
 
 
 class ConversationListModel(QAbstractListModel):
-    """Headings and conversations in one list.
+    """Headings, folders and conversations in one list; conversations can be dragged onto folders.
+
+    Attributes:
+        open_id: the conversation that is open.
 
     Signals:
-        rename_requested(conversation_id, title): the person edited a title in place.
+        rename_requested(conversation_id, title), folder_rename_requested(folder_id, name): edited in place.
+        move_requested(conversation_ids: list, folder_id or None): dropped there.
     """
 
     rename_requested = Signal(str, str)
+    folder_rename_requested = Signal(str, str)
+    move_requested = Signal(list, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._rows: list[_Row] = []
         self._busy_ids: set[str] = set()
         self._now = datetime.now()
+        self.open_id = ""
 
-    def show_records(self, records: Sequence[ConversationRecord], busy_ids: Iterable[str]) -> bool:
+    def show_records(
+        self, records: Sequence[ConversationRecord], busy_ids: Iterable[str], shelves: Sequence[Shelf] = ()
+    ) -> bool:
         """Show other rows, grouped as of now; False when nothing differs but times and dots."""
         self._now = datetime.now()
-        rows = _grouped(records, self._now)
         self._busy_ids = set(busy_ids)
-        if [_key(row) for row in rows] == [_key(row) for row in self._rows]:
+        rows = _grouped(records, shelves, self._busy_ids, self._now)
+        if [row.key for row in rows] == [row.key for row in self._rows]:
             self._rows = rows
             if rows:
                 self.dataChanged.emit(self.index(0), self.index(len(rows) - 1))
@@ -64,17 +114,32 @@ class ConversationListModel(QAbstractListModel):
                 return row
         return -1
 
+    def row_of_folder(self, folder_id: str) -> int:
+        """The row of a folder, -1 when it is not in the list."""
+        for row, entry in enumerate(self._rows):
+            if entry.is_folder and entry.shelf is not None and entry.shelf.record.id == folder_id:
+                return row
+        return -1
+
     def rowCount(self, parent: _Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: _Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> object:
         row = self._rows[index.row()]
         if role == IS_HEADING:
-            return row.record is None
-        record = row.record
-        if record is None:
-            is_text = role in {int(Qt.ItemDataRole.DisplayRole), int(Qt.ItemDataRole.AccessibleTextRole)}
-            return row.heading if is_text else None
+            return row.record is None and row.shelf is None
+        if role == IS_FOLDER:
+            return row.is_folder
+        if role == FOLDER_ID:
+            return row.shelf.record.id if row.shelf is not None else ""
+        if row.record is not None:
+            return self._conversation_data(row.record, role)
+        if row.shelf is not None:
+            return _folder_data(row, row.shelf, role)
+        is_text = role in {int(Qt.ItemDataRole.DisplayRole), int(Qt.ItemDataRole.AccessibleTextRole)}
+        return row.heading if is_text else None
+
+    def _conversation_data(self, record: ConversationRecord, role: int) -> object:
         if role == int(Qt.ItemDataRole.DisplayRole):
             return displayable(record.title)
         if role == int(Qt.ItemDataRole.EditRole):
@@ -89,22 +154,61 @@ class ConversationListModel(QAbstractListModel):
             WHEN: when(record.updated_at, self._now),
             IS_BUSY: record.id in self._busy_ids,
             IS_PINNED: record.is_pinned,
+            IS_OPEN: record.id == self.open_id,
         }
         return values.get(role)
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
-        if self._rows[index.row()].record is None:
-            return Qt.ItemFlag.NoItemFlags
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+        if not index.isValid():
+            return Qt.ItemFlag.ItemIsDropEnabled  # the free space below: out of all folders
+        row = self._rows[index.row()]
+        if row.record is None and row.shelf is None:
+            return Qt.ItemFlag.ItemIsDropEnabled
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+        drag = Qt.ItemFlag.ItemIsDragEnabled if row.record is not None else Qt.ItemFlag.NoItemFlags
+        return flags | Qt.ItemFlag.ItemIsDropEnabled | drag
 
     def setData(self, index: _Index, value: object, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
-        record = self._rows[index.row()].record
-        title = " ".join(str(value).split())
-        if record is None or role != int(Qt.ItemDataRole.EditRole) or not title:
+        row = self._rows[index.row()]
+        name = " ".join(str(value).split())
+        if role != int(Qt.ItemDataRole.EditRole) or not name:
             return False
-        if title != record.title:
-            self.rename_requested.emit(record.id, title)
+        if row.record is not None:
+            if name != row.record.title:
+                self.rename_requested.emit(row.record.id, name)
+        elif row.shelf is not None and name != row.shelf.record.name:
+            self.folder_rename_requested.emit(row.shelf.record.id, name)
         return True
+
+    # ------------------------------------------------------------------------------------ drag and drop
+
+    def supportedDropActions(self) -> Qt.DropAction:
+        return Qt.DropAction.MoveAction
+
+    def mimeTypes(self) -> list[str]:
+        return [MIME_TYPE]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        ids = [index.data(CONVERSATION_ID) for index in indexes if index.data(CONVERSATION_ID)]
+        data = QMimeData()
+        data.setData(MIME_TYPE, json.dumps(ids).encode("utf-8"))
+        return data
+
+    def canDropMimeData(
+        self, data: QMimeData, _action: Qt.DropAction, _row: int, _column: int, _parent: _Index
+    ) -> bool:
+        return data.hasFormat(MIME_TYPE)
+
+    def dropMimeData(self, data: QMimeData, _action: Qt.DropAction, row: int, _column: int, parent: _Index) -> bool:
+        """Move the dragged conversations to where ``parent``, or the row above the gap, lies."""
+        try:
+            ids = [id_ for id_ in json.loads(bytes(data.data(MIME_TYPE).data())) if isinstance(id_, str)]
+        except (ValueError, TypeError):
+            return False
+        target = parent.row() if parent.isValid() else row - 1
+        shelf = self._rows[target].shelf if 0 <= target < len(self._rows) else None
+        self.move_requested.emit(ids, shelf.record.id if shelf is not None else None)
+        return bool(ids)
 
 
 def group_of(updated_at: float, now: datetime) -> str:
@@ -137,22 +241,45 @@ def when(updated_at: float, now: datetime) -> str:
     return f"{moment.day} {month}" if moment.year == now.year else f"{month} {moment.year}"
 
 
-def _grouped(records: Sequence[ConversationRecord], now: datetime) -> list[_Row]:
+def _folder_data(row: _Row, shelf: Shelf, role: int) -> object:
+    if role in {int(Qt.ItemDataRole.DisplayRole), int(Qt.ItemDataRole.ToolTipRole)}:
+        text = displayable(shelf.record.name)
+        return text if role == int(Qt.ItemDataRole.DisplayRole) else plain_tooltip(text)
+    if role == int(Qt.ItemDataRole.EditRole):
+        return shelf.record.name
+    if role == int(Qt.ItemDataRole.AccessibleTextRole):
+        state = "folded" if shelf.is_folded else "unfolded"
+        return f"Folder {shelf.record.name}, {row.num_inside} chats, {state}"
+    # A folded folder shows the dot of what answers inside.
+    values = {WHEN: str(row.num_inside), IS_BUSY: row.has_busy and shelf.is_folded, IS_FOLDED: shelf.is_folded}
+    return values.get(role)
+
+
+def _grouped(
+    records: Sequence[ConversationRecord], shelves: Sequence[Shelf], busy_ids: set[str], now: datetime
+) -> list[_Row]:
     rows: list[_Row] = []
+    ordered = sorted(records, key=lambda record: -record.updated_at)
     pinned = [record for record in records if record.is_pinned]
     if pinned:
         rows.append(_Row("Pinned"))
         rows.extend(_Row(record=record) for record in pinned)
+    if shelves:
+        rows.append(_Row("Folders"))
+    for shelf in shelves:
+        inside = [one for one in ordered if one.folder_id == shelf.record.id and not one.is_pinned]
+        has_busy = any(record.id in busy_ids for record in inside)
+        rows.append(_Row(shelf=shelf, num_inside=len(inside), has_busy=has_busy))
+        if not shelf.is_folded:
+            rows.extend(_Row(record=record, shelf=shelf) for record in inside)
+    known = {shelf.record.id for shelf in shelves}
     heading = ""
-    others = sorted((record for record in records if not record.is_pinned), key=lambda r: -r.updated_at)
-    for record in others:
+    for record in ordered:
+        if record.is_pinned or record.folder_id in known:
+            continue
         group = group_of(record.updated_at, now)
         if group != heading:
             heading = group
             rows.append(_Row(heading))
         rows.append(_Row(record=record))
     return rows
-
-
-def _key(row: _Row) -> tuple[str, str, str]:
-    return (row.heading, row.record.id, row.record.title) if row.record else (row.heading, "", "")

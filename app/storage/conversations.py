@@ -10,10 +10,10 @@ import json
 import logging
 import math
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from app.storage.records import ConversationRecord, MessageRecord, MessageStatus
+from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, TrashRecord
 from engine.protocol import Role
 
 _log = logging.getLogger(__name__)
@@ -25,6 +25,12 @@ MAX_FOUND = 500
 _CONVERSATION_FIELDS = (
     "id, title, created_at, updated_at, is_pinned, model_path, draft, active_leaf_id, folder_id, options"
 )
+# A conversation whose last message is not known shows what was written last.
+_SELECTED_FIELDS = _CONVERSATION_FIELDS.replace(
+    "active_leaf_id",
+    "coalesce(active_leaf_id, "
+    "(SELECT id FROM message WHERE conversation_id = conversation.id ORDER BY number DESC LIMIT 1))",
+)
 _MESSAGE_FIELDS = (
     "id, conversation_id, parent_id, role, content, reasoning, created_at, status, error, stats, model_name"
 )
@@ -32,19 +38,17 @@ _MESSAGE_FIELDS = (
 
 def read_conversations(connection: sqlite3.Connection) -> list[ConversationRecord]:
     """All conversations that are not deleted, the last written first."""
-    return _read_conversations(connection, "deleted_at IS NULL ORDER BY updated_at DESC")
-
-
-def read_trash(connection: sqlite3.Connection) -> list[ConversationRecord]:
-    """The conversations in the trash, the last deleted first."""
-    return _read_conversations(connection, "deleted_at IS NOT NULL ORDER BY deleted_at DESC")
-
-
-def _read_conversations(connection: sqlite3.Connection, condition: str) -> list[ConversationRecord]:
-    last = "(SELECT id FROM message WHERE conversation_id = conversation.id ORDER BY number DESC LIMIT 1)"
-    fields = _CONVERSATION_FIELDS.replace("active_leaf_id", f"coalesce(active_leaf_id, {last})")
-    query = f"SELECT {fields} FROM conversation WHERE {condition}"
+    query = f"SELECT {_SELECTED_FIELDS} FROM conversation WHERE deleted_at IS NULL ORDER BY updated_at DESC"
     return list(_records(connection, query, (), _conversation))
+
+
+def read_trash(connection: sqlite3.Connection) -> list[TrashRecord]:
+    """The conversations in the trash, the last deleted first."""
+    query = (
+        f"SELECT deleted_at, {_SELECTED_FIELDS} FROM conversation WHERE deleted_at IS NOT NULL "
+        "ORDER BY deleted_at DESC"
+    )
+    return list(_records(connection, query, (), _trashed))
 
 
 def read_messages(connection: sqlite3.Connection, conversation_id: str) -> list[MessageRecord]:
@@ -107,14 +111,9 @@ def mark_deleted(connection: sqlite3.Connection, conversation_id: str, deleted_a
     connection.execute("UPDATE conversation SET deleted_at = ? WHERE id = ?", (deleted_at, conversation_id))
 
 
-def purge_trash(connection: sqlite3.Connection, deleted_before: float | None = None) -> list[str]:
-    """Remove what was put into the trash before a time, or all of it, for good; returns the conversations' ids."""
-    condition = "deleted_at IS NOT NULL" + ("" if deleted_before is None else " AND deleted_at < ?")
-    parameters = () if deleted_before is None else (deleted_before,)
-    query = f"SELECT id FROM conversation WHERE {condition}"
-    ids = [str(row[0]) for row in connection.execute(query, parameters)]
-    connection.executemany("DELETE FROM conversation WHERE id = ?", [(id_,) for id_ in ids])
-    return ids
+def purge(connection: sqlite3.Connection, conversation_ids: Iterable[str]) -> None:
+    """Remove conversations with their messages for good."""
+    connection.executemany("DELETE FROM conversation WHERE id = ?", [(id_,) for id_ in conversation_ids])
 
 
 def mark_interrupted(connection: sqlite3.Connection) -> None:
@@ -181,6 +180,10 @@ def _conversation(
         _text(folder) or None,
         _table(options) or {},
     )
+
+
+def _trashed(deleted_at: object, *fields: object) -> TrashRecord:
+    return TrashRecord(_conversation(*fields), _number(deleted_at))
 
 
 def _message(

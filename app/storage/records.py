@@ -53,6 +53,18 @@ class ConversationRecord:
 
 
 @dataclass(frozen=True)
+class TrashRecord:
+    """A conversation in the trash.
+
+    Attributes:
+        deleted_at: seconds since the epoch.
+    """
+
+    conversation: ConversationRecord
+    deleted_at: float
+
+
+@dataclass(frozen=True)
 class MessageRecord:
     """One message; ``parent_id`` makes the messages of a conversation a tree.
 

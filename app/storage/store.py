@@ -10,14 +10,14 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.storage import conversations
+from app.storage import conversations, folders
 from app.storage.database import is_busy, open_database
-from app.storage.records import ConversationRecord, MessageRecord
+from app.storage.records import ConversationRecord, FolderRecord, MessageRecord, TrashRecord
 from app.tasks import TaskRunner
 
 _log = logging.getLogger(__name__)
@@ -67,9 +67,17 @@ class ChatStore(QObject):
         """The messages of a conversation in the order in which they were written."""
         return conversations.read_messages(self._reader, conversation_id)
 
-    def find(self, text: str, on_found: Callable[[set[str]], None]) -> None:
-        """Look for ``text`` in all messages, beside the GUI thread; ``on_found`` gets conversation ids."""
-        self._finder.run(lambda: self._find(text), on_found)
+    def read_trash(self) -> list[TrashRecord]:
+        """The conversations in the trash, the last deleted first."""
+        return conversations.read_trash(self._reader)
+
+    def read_folders(self) -> list[FolderRecord]:
+        """All folders by name."""
+        return folders.read_folders(self._reader)
+
+    def find(self, words: Sequence[str], on_found: Callable[[dict[str, set[str]]], None]) -> None:
+        """Look for words in all messages, beside the GUI thread; ``on_found`` gets each one's conversation ids."""
+        self._finder.run(lambda: self._find(words), on_found)
 
     def write(
         self,
@@ -131,10 +139,10 @@ class ChatStore(QObject):
                     last_notice = now
                     self._runner.post(self.trouble.emit, _WAITING)
 
-    def _find(self, text: str) -> set[str]:
+    def _find(self, words: Sequence[str]) -> dict[str, set[str]]:
         connection = self._database.connect()
         try:
-            return conversations.find_conversations(connection, text)
+            return {word: conversations.find_conversations(connection, word) for word in words}
         finally:
             connection.close()
 

@@ -15,7 +15,8 @@ def build_stylesheet(palette: Palette, px: Callable[[float], int]) -> str:
 
 def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     return f"""
-    QMainWindow, QDialog, #pages, #chatPage, #preferencesPage, #preferencesPage QScrollArea > QWidget > QWidget {{
+    QMainWindow, QDialog, #pages, #chatPage, #trashPage, #preferencesPage,
+    #preferencesPage QScrollArea > QWidget > QWidget {{
         background: {p.background}; }}
     #sidebar {{ background: {p.sidebar}; border-right: 1px solid {p.hairline}; }}
     #bar {{ background: {p.background}; border-bottom: 1px solid {p.hairline}; }}
@@ -31,7 +32,7 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     QFrame[look="notice"] {{
         background: {p.accent_wash}; border: 1px solid {p.hairline}; border-radius: {px(10)}px; }}
     QFrame[look="line"] {{ background: {p.hairline}; border: none; max-height: 1px; min-height: 1px; }}
-    #conversationList {{ background: transparent; border: none; outline: none; }}
+    #conversationList, #trashList {{ background: transparent; border: none; outline: none; }}
     QTextEdit, QPlainTextEdit, QTextBrowser {{ background: transparent; border: none; color: {p.text};
         placeholder-text-color: {p.muted};
         selection-background-color: {p.accent}; selection-color: {p.on_accent}; }}

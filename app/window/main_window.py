@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.chat_page import ChatPage
 from app.chat.controller import ChatController
+from app.chat.trash_page import TrashPage
 from app.preferences.preferences_page import PreferencesPage
 from app.settings import Settings
 from app.storage.records import ConversationRecord
@@ -25,7 +26,7 @@ from app.theme import Theme, apply_theme
 from app.window.bar import Bar
 from app.window.dialogs import show_about, show_shortcuts
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
-from app.window.pages import CHAT, SETTINGS, PageEntry, Pages
+from app.window.pages import CHAT, SETTINGS, TRASH, PageEntry, Pages
 from app.window.sidebar import Sidebar
 
 _UNDO_MS = 10_000
@@ -64,6 +65,7 @@ class MainWindow(QMainWindow):
             (
                 PageEntry(CHAT, "", self._make_chat),
                 *features,
+                PageEntry(TRASH, "Trash", lambda: TrashPage(controller, self._theme)),
                 PageEntry(SETTINGS, "Settings", lambda: PreferencesPage(settings, self._theme), "Ctrl+,"),
             )
         )
@@ -139,7 +141,8 @@ class MainWindow(QMainWindow):
             copy_answer=lambda: QGuiApplication.clipboard().setText(page.last_answer()),
             rename=self._rename,
             toggle_pin=self._toggle_pin,
-            delete=lambda: self._delete(controller.current_id),
+            delete=lambda: self._delete(self._chosen_ids()),
+            new_folder=self._new_folder,
             choose_model=self._choose_model,
             eject=controller.eject_model,
             shortcuts=lambda: show_shortcuts(self, self._theme, shortcuts_of(self)),
@@ -176,22 +179,34 @@ class MainWindow(QMainWindow):
     def _rename(self) -> None:
         self._set_sidebar(True)
         chats = self.sidebar.list
-        chats.begin_rename(chats.chosen_id if chats.hasFocus() else self._controller.current_id)
+        chats.begin_rename(chats.current_id if chats.hasFocus() else self._controller.current_id)
+
+    def _chosen_ids(self) -> list[str]:
+        """The chats an action is about: those chosen in the list when it has the keyboard, else the open one."""
+        chosen = self.sidebar.list.chosen_ids if self.sidebar.list.hasFocus() else []
+        return chosen or [self._controller.current_id]
 
     def _toggle_pin(self) -> None:
-        record = self._current_record()
+        ids = self._chosen_ids()
+        record = self._record(ids[0])
         if record is not None:
-            self._controller.pin_conversation(record.id, not record.is_pinned)
+            self._controller.pin_conversations(ids, not record.is_pinned)
 
-    def _delete(self, conversation_id: str) -> None:
-        record = self._record(conversation_id)
-        if record is None:
+    def _new_folder(self) -> None:
+        self._set_sidebar(True)
+        self.sidebar.make_folder()
+
+    def _delete(self, conversation_ids: list[str]) -> None:
+        records = [record for id_ in conversation_ids if (record := self._record(id_)) is not None]
+        if not records:
             return
-        self._controller.delete_conversation(conversation_id)
+        ids = [record.id for record in records]
+        self._controller.delete_conversations(ids)
+        name = f"“{records[0].title[:60]}” was" if len(ids) == 1 else f"{len(ids)} chats were"
         self.chat_page.notice_bar.show_text(
-            f"“{record.title[:60]}” was deleted.",
+            f"{name} put into the trash.",
             action_name="Undo",
-            action=lambda: self._controller.restore_conversation(conversation_id),
+            action=lambda: self._controller.restore_conversations(ids),
             for_ms=_UNDO_MS,
         )
 

@@ -34,6 +34,7 @@ class WindowActions:
     rename: Callable[[], None]
     toggle_pin: Callable[[], None]
     delete: Callable[[], None]
+    new_folder: Callable[[], None]
     choose_model: Callable[[], None]
     eject: Callable[[], None]
     shortcuts: Callable[[], object]
@@ -63,6 +64,7 @@ def build_menus(
     bar.setAccessibleName("Menu")
     file_menu = bar.addMenu("&File")
     _add(file_menu, "New chat", "Ctrl+N", actions.new_chat)
+    _add(file_menu, "New folder", "Ctrl+Shift+N", actions.new_folder)
     _add(file_menu, "Open a model file…", "Ctrl+O", actions.open_model)
     file_menu.addSeparator()
     preferences = _add(file_menu, "Settings", "Ctrl+,", lambda: actions.show_page(SETTINGS))

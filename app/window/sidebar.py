@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QVBoxLayout, QWidget
 
 from app.chat.controller import ChatController
 from app.chat.conversation_list import ConversationList
+from app.chat.conversation_list_model import Shelf
 from app.theme import Theme
-from app.widgets.buttons import LookButton
+from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import Label
 from app.window.pages import CHAT, PageEntry
 
@@ -44,12 +46,12 @@ class Sidebar(QWidget):
     Signals:
         page_requested(name): show another page.
         chat_requested: show the chat page.
-        delete_requested(conversation_id): delete, with a way back.
+        delete_requested(conversation_ids: list): delete, with a way back.
     """
 
     page_requested = Signal(str)
     chat_requested = Signal()
-    delete_requested = Signal(str)
+    delete_requested = Signal(list)
 
     def __init__(
         self,
@@ -66,6 +68,8 @@ class Sidebar(QWidget):
         self._theme = theme
         self._new = LookButton(theme, "New chat", "primary")
         self._new.setToolTip("New chat (Ctrl+N)")
+        self._new_menu = IconButton(theme, "chevron-down", "New chat in a folder, new folder")
+        self._new_menu.setProperty("look", "")
         self._search = SearchField()
         self._search.setPlaceholderText("Search all chats  ·  Ctrl+K")
         self._search.setAccessibleName("Search all chats")
@@ -79,8 +83,11 @@ class Sidebar(QWidget):
         self._column = QVBoxLayout(self)
         self._top = QVBoxLayout()
         self._foot = QVBoxLayout()
-        for widget in (self._new, self._search):
-            self._top.addWidget(widget)
+        self._new_row = QHBoxLayout()
+        self._new_row.addWidget(self._new, 1)
+        self._new_row.addWidget(self._new_menu)
+        self._top.addLayout(self._new_row)
+        self._top.addWidget(self._search)
         for button in self._page_buttons.values():
             self._foot.addWidget(button)
         self._column.addLayout(self._top)
@@ -122,18 +129,28 @@ class Sidebar(QWidget):
         self._search.textChanged.connect(lambda: self._search_timer.start())
         self._search.returnPressed.connect(self._open_first)
         self._search.left_down.connect(lambda: self.list.setFocus(Qt.FocusReason.OtherFocusReason))
-        self.list.open_requested.connect(self._on_open)
-        self.list.rename_requested.connect(controller.rename_conversation)
-        self.list.pin_requested.connect(controller.pin_conversation)
-        self.list.delete_requested.connect(self.delete_requested)
+        self._new_menu.clicked.connect(self._show_new_menu)
+        chats, folders = self.list, controller.folders
+        chats.open_requested.connect(self._on_open)
+        chats.rename_requested.connect(controller.rename_conversation)
+        chats.pin_requested.connect(controller.pin_conversations)
+        chats.delete_requested.connect(self.delete_requested)
+        chats.move_requested.connect(controller.move_conversations)
+        chats.move_to_new_requested.connect(self.make_folder)
+        chats.new_chat_requested.connect(self.new_chat)
+        chats.fold_requested.connect(folders.set_folded)
+        chats.folder_rename_requested.connect(folders.rename)
+        chats.folder_delete_requested.connect(folders.delete)
         controller.conversations_changed.connect(self._refresh)
         controller.conversation_opened.connect(self._refresh)
         controller.generation_started.connect(self._refresh)
         controller.generation_finished.connect(self._refresh)
 
     def _refresh(self, *_ids: str) -> None:
-        records = self._controller.conversations
-        self.list.conversations.show_records(records, self._controller.generating_ids)
+        controller, records = self._controller, self._controller.conversations
+        folders = [] if controller.is_searching else controller.folders.records()
+        shelves = [Shelf(record, controller.folders.is_folded(record.id)) for record in folders]
+        self.list.show_records(records, controller.generating_ids, shelves)
         if self._page_name == CHAT:
             self.list.select(self._controller.current_id)
         searched = self._search.text().strip()
@@ -141,13 +158,36 @@ class Sidebar(QWidget):
             self._empty.setText(f"No chat has “{searched[:60]}” in its title or messages.")
         else:
             self._empty.setText("Your chats will be listed here.")
-        self._empty.setVisible(not records)
+        self._empty.setVisible(not records and not shelves)
 
-    def new_chat(self) -> None:
+    def new_chat(self, folder_id: str | None = None) -> None:
         """Open a new chat, in the whole list again."""
         self._search.clear()
-        self._controller.new_conversation()
+        self._controller.new_conversation(folder_id)
         self.chat_requested.emit()
+
+    def make_folder(self, conversation_ids: Sequence[str] = ()) -> None:
+        """Make a folder for these chats and let the person name it."""
+        self._search.clear()
+        self._controller.search("")
+        record = self._controller.folders.make("New folder")
+        self._controller.move_conversations(conversation_ids, record.id)
+        self.list.begin_folder_rename(record.id)
+
+    def make_new_menu(self) -> QMenu:
+        """What can be made: a chat in a folder, a folder."""
+        menu = QMenu(self)
+        for record in self._controller.folders.records():
+            action = menu.addAction(self._theme.icon("folder"), f"New chat in {record.name}".replace("&", "&&"))
+            action.triggered.connect(partial(self.new_chat, record.id))
+        menu.addSeparator()
+        menu.addAction("New folder").triggered.connect(lambda: self.make_folder())
+        return menu
+
+    def _show_new_menu(self) -> None:
+        menu = self.make_new_menu()
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self._new.mapToGlobal(self._new.rect().bottomLeft() + QPoint(0, self._theme.px(4))))
 
     def _on_open(self, conversation_id: str) -> None:
         if conversation_id != self._controller.current_id:
@@ -180,7 +220,9 @@ class Sidebar(QWidget):
         self._top.setContentsMargins(px(12), px(12), px(12), px(10))
         self._top.setSpacing(px(8))
         self._foot.setContentsMargins(px(8), px(8), px(8), 0)
+        self._new_row.setSpacing(px(8))
         self._new.setFixedHeight(px(34))
+        self._new_menu.setFixedSize(px(37), px(34))
         self._search.setFixedHeight(px(34))
         for button in self._page_buttons.values():
             button.setFixedHeight(px(35))

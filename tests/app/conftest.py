@@ -44,7 +44,7 @@ class Bench:
         """Wait until the store has written and found all that it was asked to."""
         done: list[str] = []
         self.context.store.write(lambda _connection: None, lambda: done.append("written"))
-        self.context.store.find("", lambda _found: done.append("found"))
+        self.context.store.find([], lambda _found: done.append("found"))
         self.qtbot.waitUntil(lambda: len(done) == 2, timeout=20_000)
 
     def ask(self, text: str, *pieces: str) -> None:

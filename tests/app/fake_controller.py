@@ -9,7 +9,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.conversation import MessageView
+from app.chat.folders import Folders
+from app.chat.trash import Trash
 from app.model_session import ModelEntry
+from app.settings import Settings
 from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import ModelInfo, Role
 
@@ -57,6 +60,18 @@ print("\\n".join(lines))
 If the log is larger than memory, use the system's **sort -r**, which spills to disk."""
 
 
+class _NoStore:
+    """Keeps nothing."""
+
+    def read_folders(self) -> list[object]:
+        return []
+
+    read_trash = read_folders
+
+    def write(self, *_arguments: object) -> None:
+        return
+
+
 class FakeController(QObject):
     """Keeps everything in memory and answers nothing by itself; ``stream`` plays an answer."""
 
@@ -91,7 +106,9 @@ class FakeController(QObject):
         self.generating_ids: set[str] = set()
         self._records: dict[str, ConversationRecord] = {}
         self._messages: dict[str, list[MessageView]] = {}
-        self._deleted: dict[str, ConversationRecord] = {}
+        self.folders = Folders(_NoStore(), Settings())  # type: ignore[arg-type]
+        self.folders.changed.connect(self.conversations_changed)
+        self.trash = Trash(_NoStore())  # type: ignore[arg-type]
         self._filter = ""
         self.takes_messages = True
         self.current_id = self._make("", in_list=False)
@@ -115,8 +132,12 @@ class FakeController(QObject):
     def is_generating(self) -> bool:
         return self.current_id in self.generating_ids
 
-    def new_conversation(self) -> None:
-        self.calls.append(("new_conversation",))
+    @property
+    def is_searching(self) -> bool:
+        return bool(self._filter)
+
+    def new_conversation(self, folder_id: str | None = None) -> None:
+        self.calls.append(("new_conversation", folder_id))
         self.current_id = self._make("", in_list=False)
         self.conversation_opened.emit(self.current_id)
 
@@ -130,22 +151,34 @@ class FakeController(QObject):
         self._records[conversation_id] = replace(self._records[conversation_id], title=title)
         self.conversations_changed.emit()
 
-    def delete_conversation(self, conversation_id: str) -> None:
-        self.calls.append(("delete_conversation", conversation_id))
-        self._deleted[conversation_id] = self._records.pop(conversation_id)
-        if conversation_id == self.current_id:
-            self.current_id = self._make("", in_list=False)
-            self.conversation_opened.emit(self.current_id)
+    def delete_conversations(self, conversation_ids: list[str]) -> None:
+        self.calls.append(("delete_conversations", conversation_ids))
+        for conversation_id in conversation_ids:
+            self.trash.put(self._records.pop(conversation_id))
+            if conversation_id == self.current_id:
+                self.current_id = self._make("", in_list=False)
+                self.conversation_opened.emit(self.current_id)
         self.conversations_changed.emit()
 
-    def restore_conversation(self, conversation_id: str) -> None:
-        self.calls.append(("restore_conversation", conversation_id))
-        self._records[conversation_id] = self._deleted.pop(conversation_id)
+    def restore_conversations(self, conversation_ids: list[str]) -> None:
+        self.calls.append(("restore_conversations", conversation_ids))
+        for conversation_id in conversation_ids:
+            record = self.trash.take(conversation_id)
+            assert record is not None
+            self._records[conversation_id] = record
         self.conversations_changed.emit()
 
-    def pin_conversation(self, conversation_id: str, is_pinned: bool) -> None:
-        self.calls.append(("pin_conversation", conversation_id, is_pinned))
-        self._records[conversation_id] = replace(self._records[conversation_id], is_pinned=is_pinned)
+    def pin_conversations(self, conversation_ids: list[str], is_pinned: bool) -> None:
+        self.calls.append(("pin_conversations", conversation_ids, is_pinned))
+        self._change(conversation_ids, is_pinned=is_pinned)
+
+    def move_conversations(self, conversation_ids: list[str], folder_id: str | None) -> None:
+        self.calls.append(("move_conversations", conversation_ids, folder_id))
+        self._change(conversation_ids, folder_id=folder_id)
+
+    def _change(self, conversation_ids: list[str], **fields: object) -> None:
+        for conversation_id in conversation_ids:
+            self._records[conversation_id] = replace(self._records[conversation_id], **fields)
         self.conversations_changed.emit()
 
     def search(self, text: str) -> None:
@@ -258,6 +291,8 @@ class FakeController(QObject):
         self.add_conversation("Recipe, scaled for 12", 2 * DAY)
         self.add_conversation("Regex for invoice numbers", 3 * DAY)
         self.add_conversation("What is a radix tree?", 4 * DAY)
+        folder = self.folders.make("Work").id
+        self._change([self.add_conversation("Minutes of the meeting", 5 * DAY)], folder_id=folder)
         self.add_conversation("A title that is much too long for the width of the sidebar", 20 * DAY)
         self.generating_ids.add(trip)
         self.open_conversation(sorting)

@@ -228,12 +228,12 @@ def test_a_model_that_fails_to_load_fails_the_waiting_answer(make_bench: BenchMa
 def test_delete_is_undone(bench: Bench, make_bench: BenchMaker) -> None:
     bench.ask("keep me", "yes")
     kept_id = bench.controller.current_id
-    bench.controller.delete_conversation(kept_id)
+    bench.controller.delete_conversations([kept_id])
     assert bench.controller.conversations == []
     assert bench.controller.current_id != kept_id
-    bench.controller.restore_conversation(kept_id)
+    bench.controller.restore_conversations([kept_id])
     assert _texts(bench) == ["keep me", "yes"]
-    bench.controller.delete_conversation(kept_id)
+    bench.controller.delete_conversations([kept_id])
     make_bench.close(bench)
     assert make_bench().controller.conversations == []
 
@@ -249,7 +249,7 @@ def test_rename_pin_and_search(bench: Bench) -> None:
     third, second, first = (record.id for record in bench.controller.conversations)
     bench.controller.rename_conversation(third, "  Renamed \n title ")
     bench.controller.rename_conversation(second, "  ")
-    bench.controller.pin_conversation(first, True)
+    bench.controller.pin_conversations([first], True)
     assert [record.id for record in bench.controller.conversations] == [first, third, second]
     assert bench.controller.conversations[1].title == "Renamed title"
 
@@ -346,7 +346,7 @@ def test_who_hears_of_a_deletion_finds_another_conversation_open(bench: Bench) -
     bench.ask("delete me", "gone")
     seen: list[list[str]] = []
     bench.controller.conversations_changed.connect(lambda: seen.append(_texts(bench)))
-    bench.controller.delete_conversation(bench.controller.current_id)
+    bench.controller.delete_conversations([bench.controller.current_id])
     assert bench.controller.current_id == kept_id
     assert seen
     assert all(texts == ["keep me", "yes"] for texts in seen)

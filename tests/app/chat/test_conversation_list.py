@@ -1,15 +1,26 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from PySide6.QtCore import QLocale, Qt
+from PySide6.QtCore import QLocale, QMimeData, QPoint, QPointF, Qt
+from PySide6.QtGui import QDragMoveEvent, QDropEvent
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from app.chat.conversation_list import ConversationList
-from app.chat.conversation_list_model import CONVERSATION_ID, IS_BUSY, IS_HEADING, group_of, when
-from app.storage.records import ConversationRecord
+from app.chat.conversation_list_model import (
+    CONVERSATION_ID,
+    FOLDER_ID,
+    IS_BUSY,
+    IS_FOLDER,
+    IS_HEADING,
+    Shelf,
+    group_of,
+    when,
+)
+from app.storage.records import ConversationRecord, FolderRecord
 from app.theme import Theme
 
 NOW = datetime(2026, 11, 25, 15, 0)
@@ -58,7 +69,7 @@ def chats(theme: Theme, qtbot: QtBot) -> ConversationList:
     made.resize(264, 400)
     today = datetime.now()
     records = [_record("a", today), _record("b", today), _record("pinned", datetime(2020, 1, 1), is_pinned=True)]
-    made.conversations.show_records(records, {"b"})
+    made.show_records(records, {"b"})
     made.show()
     return made
 
@@ -119,10 +130,142 @@ def test_an_empty_title_changes_nothing(chats: ConversationList, qtbot: QtBot) -
 def test_the_menu_acts(chats: ConversationList, qtbot: QtBot) -> None:
     menu = chats.make_menu(chats.conversations.index(1))
     actions = {action.text().split("\t")[0]: action for action in menu.actions() if action.text()}
-    assert set(actions) == {"Rename", "Unpin", "Delete"}
+    assert set(actions) == {"Rename", "Unpin", "Move to", "Delete"}
     with qtbot.waitSignal(chats.pin_requested, timeout=500) as caught:
         actions["Unpin"].trigger()
-    assert caught.args == ["pinned", False]
+    assert caught.args == [["pinned"], False]
     with qtbot.waitSignal(chats.delete_requested, timeout=500) as caught:
         actions["Delete"].trigger()
-    assert caught.args == ["pinned"]
+    assert caught.args == [["pinned"]]
+
+
+# ---------------------------------------------------------------------------------------------- folders
+
+WORK, HOME = FolderRecord("work", "Work", 0.0), FolderRecord("home", "Home & garden", 0.0)
+
+
+@pytest.fixture
+def shelves(theme: Theme, qtbot: QtBot) -> ConversationList:
+    made = ConversationList(theme)
+    qtbot.addWidget(made)
+    made.resize(264, 500)
+    today = datetime.now()
+    records = [
+        _record("outside", today),
+        replace(_record("inside", today), folder_id="work"),
+        replace(_record("busy", today), folder_id="home"),
+        replace(_record("pinned", today, is_pinned=True), folder_id="work"),
+        replace(_record("lost", today), folder_id="a folder that is gone"),
+    ]
+    made.show_records(records, {"busy"}, [Shelf(HOME, True), Shelf(WORK, False)])
+    made.show()
+    return made
+
+
+def _texts(chats: ConversationList) -> list[str]:
+    model = chats.conversations
+    return [str(model.index(row).data()) for row in range(model.rowCount())]
+
+
+def test_folders_hold_their_chats(shelves: ConversationList) -> None:
+    model = shelves.conversations
+    assert _texts(shelves) == [
+        "Pinned", "Pinned", "Folders", "Home & garden", "Work", "Inside", "Today", "Outside", "Lost"
+    ]  # fmt: skip
+    assert model.index(3).data(IS_BUSY), "what answers in a folded folder is seen"
+    assert model.index(4).data(Qt.ItemDataRole.AccessibleTextRole) == "Folder Work, 1 chats, unfolded"
+    assert [model.index(row).data(FOLDER_ID) for row in (4, 5, 7)] == ["work", "work", ""]
+
+
+def test_a_folder_folds_by_click_and_by_key(shelves: ConversationList, qtbot: QtBot) -> None:
+    index = shelves.conversations.index(4)
+    assert index.data(IS_FOLDER)
+    with qtbot.waitSignal(shelves.fold_requested, timeout=500) as caught:
+        qtbot.mouseClick(shelves.viewport(), Qt.MouseButton.LeftButton, pos=shelves.visualRect(index).center())
+    assert caught.args == ["work", True]
+    shelves.setCurrentIndex(index)
+    for key, is_folded in ((Qt.Key.Key_Left, True), (Qt.Key.Key_Right, False), (Qt.Key.Key_Return, True)):
+        with qtbot.waitSignal(shelves.fold_requested, timeout=500) as caught:
+            qtbot.keyClick(shelves, key)
+        assert caught.args == ["work", is_folded]
+
+
+@pytest.mark.parametrize(("row", "folder_id"), [(3, "home"), (5, "work"), (7, None), (6, None), (99, None)])
+def test_chats_are_dragged_into_folders_and_out(
+    shelves: ConversationList, qtbot: QtBot, row: int, folder_id: str | None
+) -> None:
+    model = shelves.conversations
+    data = model.mimeData([model.index(7), model.index(8)])
+    target = model.index(row)
+    place = QPointF(shelves.visualRect(target).center()) if target.isValid() else QPointF(50, 495)
+    buttons, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    move = QDragMoveEvent(place.toPoint(), Qt.DropAction.MoveAction, data, buttons, keys)
+    shelves.dragMoveEvent(move)
+    assert move.isAccepted()
+    with qtbot.waitSignal(shelves.move_requested, timeout=500) as caught:
+        shelves.dropEvent(QDropEvent(place, Qt.DropAction.MoveAction, data, buttons, keys))
+    assert caught.args == [["outside", "lost"], folder_id]
+
+
+def test_only_chats_can_be_dragged_and_foreign_things_are_refused(shelves: ConversationList) -> None:
+    model = shelves.conversations
+    draggable = [
+        bool(model.flags(model.index(row)) & Qt.ItemFlag.ItemIsDragEnabled) for row in range(model.rowCount())
+    ]
+    assert draggable == [False, True, False, False, False, True, False, True, True]
+    foreign = QMimeData()
+    foreign.setText("a text")
+    move = QDragMoveEvent(
+        QPoint(50, 50), Qt.DropAction.MoveAction, foreign, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    )
+    shelves.dragMoveEvent(move)
+    assert not move.isAccepted()
+
+
+def test_several_are_chosen_and_acted_on(shelves: ConversationList, qtbot: QtBot) -> None:
+    model = shelves.conversations
+    shelves.select("outside")
+    with qtbot.assertNotEmitted(shelves.open_requested):
+        qtbot.mouseClick(
+            shelves.viewport(),
+            Qt.MouseButton.LeftButton,
+            Qt.KeyboardModifier.ControlModifier,
+            shelves.visualRect(model.index(5)).center(),
+        )
+    assert shelves.chosen_ids == ["inside", "outside"]
+    menu = shelves.make_menu(model.index(7))
+    actions = {action.text().split("\t")[0]: action for action in menu.actions() if action.text()}
+    assert set(actions) == {"Pin", "Move to", "Delete 2 chats"}
+    with qtbot.waitSignal(shelves.delete_requested, timeout=500) as caught:
+        actions["Delete 2 chats"].trigger()
+    assert caught.args == [["inside", "outside"]]
+    into = {action.text(): action for action in actions["Move to"].menu().actions()}
+    assert list(into)[:2] == ["Home && garden", "Work"]
+    with qtbot.waitSignal(shelves.move_requested, timeout=500) as caught:
+        into["No folder"].trigger()
+    assert caught.args == [["inside", "outside"], None]
+    today = datetime.now()
+    shelves.show_records([_record("new", today), _record("inside", today), _record("outside", today)], ())
+    assert shelves.chosen_ids == ["inside", "outside"], "an answer that ends elsewhere does not undo a choice"
+    assert len(shelves.make_menu(shelves.conversations.index(1)).actions()) == 5, "another row: only that one"
+
+
+def test_a_folder_is_renamed_in_place(shelves: ConversationList, qtbot: QtBot) -> None:
+    shelves.begin_folder_rename("work")
+    editor = shelves.findChild(QLineEdit)
+    assert editor is not None
+    editor.setText(" Arbeit ")
+    with qtbot.waitSignal(shelves.folder_rename_requested, timeout=500) as caught:
+        qtbot.keyClick(editor, Qt.Key.Key_Return)
+    assert caught.args == ["work", "Arbeit"]
+
+
+def test_the_folders_menu_acts(shelves: ConversationList, qtbot: QtBot) -> None:
+    menu = shelves.make_menu(shelves.conversations.index(4))
+    actions = {action.text().split("\t")[0]: action for action in menu.actions() if action.text()}
+    with qtbot.waitSignal(shelves.new_chat_requested, timeout=500) as caught:
+        actions["New chat here"].trigger()
+    assert caught.args == ["work"]
+    with qtbot.waitSignal(shelves.folder_delete_requested, timeout=500) as caught:
+        actions["Delete the folder, keep its chats"].trigger()
+    assert caught.args == ["work"]

@@ -52,9 +52,9 @@ class _Impatient:
 
     def _delete(self) -> None:
         deleted_id = self.bench.controller.current_id
-        self.bench.controller.delete_conversation(deleted_id)
+        self.bench.controller.delete_conversations([deleted_id])
         if self.random.random() < 0.8:
-            self.bench.controller.restore_conversation(deleted_id)
+            self.bench.controller.restore_conversations([deleted_id])
 
     def _speak(self) -> None:
         for request in self.bench.engine.requests:

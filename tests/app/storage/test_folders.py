@@ -8,7 +8,7 @@ import pytest
 
 from app.storage.conversations import (
     mark_deleted,
-    purge_trash,
+    purge,
     read_conversations,
     read_trash,
     save_conversation,
@@ -76,15 +76,18 @@ def test_attachments_move_from_the_draft_to_the_message(connection: sqlite3.Conn
     assert read_attachments(connection, "c") == []
 
 
-def test_the_trash_is_emptied_by_age(connection: sqlite3.Connection) -> None:
+def test_what_is_purged_is_gone(connection: sqlite3.Connection) -> None:
     for number in range(3):
         save_conversation(connection, ConversationRecord(f"c{number}", "title", 1.0, 1.0))
         save_message(connection, MessageRecord(f"m{number}", f"c{number}", None, Role.USER, "x"))
     mark_deleted(connection, "c0", 100.0)
     mark_deleted(connection, "c1", 200.0)
-    assert [record.id for record in read_trash(connection)] == ["c1", "c0"]
-    assert purge_trash(connection, 150.0) == ["c0"]
-    assert [record.id for record in read_trash(connection)] == ["c1"]
-    assert purge_trash(connection) == ["c1"]
+    assert [(entry.conversation.id, entry.deleted_at) for entry in read_trash(connection)] == [
+        ("c1", 200.0),
+        ("c0", 100.0),
+    ]
+    purge(connection, ["c0"])
+    assert [entry.conversation.id for entry in read_trash(connection)] == ["c1"]
+    purge(connection, ["c1"])
     assert [record.id for record in read_conversations(connection)] == ["c2"]
     assert connection.execute("SELECT id FROM message").fetchall() == [("m2",)]

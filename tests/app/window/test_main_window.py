@@ -38,7 +38,14 @@ def test_the_fake_has_the_face_of_the_real_controller() -> None:
         "start",
         "close",
     }
-    assert face <= set(dir(FakeController)) | {"current_id", "generating_ids", "model_info", "models"}
+    assert face <= set(dir(FakeController)) | {
+        "current_id",
+        "folders",
+        "generating_ids",
+        "model_info",
+        "models",
+        "trash",
+    }
 
 
 # ---------------------------------------------------------------------------------------------- chatting
@@ -163,7 +170,7 @@ def test_nothing_found_is_said(window: MainWindow, qtbot: QtBot) -> None:
 
 def test_a_deleted_chat_can_be_brought_back(window: MainWindow, fake: FakeController) -> None:
     record = fake.conversations[2]
-    window.sidebar.delete_requested.emit(record.id)
+    window.sidebar.delete_requested.emit([record.id])
     assert record not in fake.conversations
     bar = window.chat_page.notice_bar
     assert record.title in bar.text
@@ -297,7 +304,7 @@ def test_the_chat_menu_acts(window: MainWindow, fake: FakeController) -> None:
     assert fake.model_info is None
     assert not _action(window, "Eject the model").isEnabled()
     _action(window, "Delete the chat").trigger()
-    assert _called(fake, "delete_conversation")
+    assert _called(fake, "delete_conversations")
 
 
 def test_what_cannot_be_done_is_not_offered(window: MainWindow, fake: FakeController) -> None:
@@ -435,3 +442,36 @@ def test_a_feature_brings_its_own_page(
     _action(window, "Things").trigger()
     assert len(made) == 1
     assert made[0].isVisible()
+
+
+def test_a_folder_is_made_named_and_used(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
+    chats = [record.id for record in fake.conversations[2:4]]
+    window.sidebar.list.move_to_new_requested.emit(chats)
+    [folder] = fake.folders.records()
+    assert _called(fake, "move_conversations") == [("move_conversations", chats, folder.id)]
+    editor = window.sidebar.list.findChild(QLineEdit)
+    assert editor is not None
+    assert editor.text() == "New folder"
+    editor.setText("Work")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: fake.folders.records()[0].name == "Work", timeout=2000)
+    menu = window.sidebar.make_new_menu()
+    menu.actions()[0].trigger()
+    assert _called(fake, "new_conversation") == [("new_conversation", folder.id)]
+    _action(window, "New folder").trigger()
+    assert [record.name for record in fake.folders.records()] == ["New folder", "Work"]
+
+
+def test_several_chats_are_deleted_and_brought_back(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
+    window.activateWindow()
+    chats = window.sidebar.list
+    chats.setFocus()
+    chats.selectAll()
+    assert len(chats.chosen_ids) == 8
+    _action(window, "Delete the chat").trigger()
+    assert fake.conversations == []
+    assert window.chat_page.notice_bar.text == "8 chats were put into the trash."
+    window.chat_page.notice_bar._action_button.click()
+    assert len(fake.conversations) == 8
+    _action(window, "Trash").trigger()
+    assert window.pages.page("trash").isVisible()

@@ -1,0 +1,120 @@
+"""Draws the sidebar's rows in the theme's colours: headings, folders, conversations. Knows no data but roles."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen
+from PySide6.QtWidgets import QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from app.chat.conversation_list_model import FOLDER_ID, IS_BUSY, IS_FOLDED, IS_FOLDER, IS_HEADING, IS_OPEN, WHEN
+from app.theme import Theme
+
+_Index = QModelIndex | QPersistentModelIndex
+_LEADING = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_TRAILING = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+class ConversationDelegate(QStyledItemDelegate):
+    """Draws rows and makes the field in which a title is edited.
+
+    Attributes:
+        drop_target: the row that a drag would drop on.
+    """
+
+    def __init__(self, theme: Theme, parent: QListView) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._view = parent
+        self.drop_target = QPersistentModelIndex()
+
+    def sizeHint(self, _option: QStyleOptionViewItem, index: _Index) -> QSize:
+        is_heading = bool(index.data(IS_HEADING))
+        return QSize(10, self._theme.px((26 if index.row() == 0 else 33) if is_heading else 35))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        box: QRect = option.rect
+        if index.data(IS_HEADING):
+            self._paint_heading(painter, box, str(index.data()))
+        else:
+            self._paint_surface(painter, box, option.state, index)
+            self._paint_row(painter, box, index)
+        painter.restore()
+
+    def createEditor(self, parent: QWidget, _option: QStyleOptionViewItem, index: _Index) -> QWidget:
+        editor = QLineEdit(parent)
+        editor.setProperty("look", "rename")
+        editor.setAccessibleName("Name of the folder" if index.data(IS_FOLDER) else "Title of the chat")
+        editor.setMaxLength(200)
+        editor.setFont(self._theme.font(13.5))
+        return editor
+
+    def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, _index: _Index) -> None:
+        px = self._theme.px
+        box: QRect = option.rect
+        editor.setGeometry(box.adjusted(px(8), px(2), -px(8), -px(2)))
+
+    def _mirrored(self, part: QRect, whole: QRect) -> QRect:
+        return QStyle.visualRect(self._view.layoutDirection(), whole, part)
+
+    def _paint_heading(self, painter: QPainter, box: QRect, text: str) -> None:
+        px = self._theme.px
+        font = self._theme.font(11, weight=QFont.Weight.DemiBold)
+        font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, px(1) * 0.4)
+        painter.setFont(font)
+        painter.setPen(self._theme.colour("muted"))
+        area = box.adjusted(px(16), 0, -px(16), -px(6))
+        place = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom
+        painter.drawText(area, int(QStyle.visualAlignment(self._view.layoutDirection(), place)), text.upper())
+
+    def _paint_surface(self, painter: QPainter, box: QRect, state: QStyle.StateFlag, index: _Index) -> None:
+        px, theme = self._theme.px, self._theme
+        is_selected = bool(state & QStyle.StateFlag.State_Selected)
+        is_target = self.drop_target.isValid() and index == self.drop_target
+        surface = QRectF(box.adjusted(px(8), 0, -px(8), 0)).adjusted(0, 0.5, 0, -0.5)
+        if is_selected or is_target or bool(state & QStyle.StateFlag.State_MouseOver):
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.colour("accent_wash" if is_selected or is_target else "hover"))
+            painter.drawRoundedRect(surface, px(8), px(8))
+        if is_target or (self._view.hasFocus() and index == self._view.currentIndex()):
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(theme.colour("accent"), 1))
+            painter.drawRoundedRect(surface.adjusted(0.5, 0.5, -0.5, -0.5), px(8), px(8))
+
+    def _paint_row(self, painter: QPainter, box: QRect, index: _Index) -> None:
+        px, direction = self._theme.px, self._view.layoutDirection()
+        inner = box.adjusted(px(18), 0, -px(18), 0)
+        start, end = inner.left(), inner.right()
+        is_folder = bool(index.data(IS_FOLDER))
+        if is_folder:
+            side = px(14)
+            is_rtl = direction == Qt.LayoutDirection.RightToLeft
+            folded = "chevron-left" if is_rtl else "chevron-right"
+            icon = self._theme.icon(folded if index.data(IS_FOLDED) else "chevron-down", "muted", 14)
+            place = QRect(start - px(4), inner.center().y() - side // 2 + 1, side, side)
+            icon.paint(painter, self._mirrored(place, inner))
+            start += px(14)
+        elif index.data(FOLDER_ID):
+            start += px(14)
+        if index.data(IS_BUSY):
+            side = px(8)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(self._theme.colour("accent"))
+            dot = QRect(end - side + 1, inner.center().y() - side // 2 + 1, side, side)
+            painter.drawEllipse(QRectF(self._mirrored(dot, inner)))
+            end -= side + px(8)
+        else:
+            small = self._theme.font(12)
+            painter.setFont(small)
+            painter.setPen(self._theme.colour("muted"))
+            text = str(index.data(WHEN))
+            painter.drawText(inner, int(QStyle.visualAlignment(direction, _TRAILING)), text)
+            end -= QFontMetrics(small).horizontalAdvance(text) + px(10)
+        font = self._theme.font(14, weight=QFont.Weight.DemiBold if index.data(IS_OPEN) else QFont.Weight.Normal)
+        painter.setFont(font)
+        painter.setPen(self._theme.colour("text"))
+        area = QRect(start, inner.top(), max(0, end - start), inner.height())
+        title = QFontMetrics(font).elidedText(str(index.data()), Qt.TextElideMode.ElideRight, area.width())
+        leading = int(QStyle.visualAlignment(direction, _LEADING))
+        painter.drawText(self._mirrored(area, inner), leading, title)

@@ -1,0 +1,226 @@
+"""The trash as a page: what was deleted, how long it is kept; restore, delete for good, empty."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPen
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHBoxLayout,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.blocks import displayable
+from app.chat.controller import ChatController
+from app.chat.conversation_list_model import CONVERSATION_ID, WHEN, when
+from app.chat.trash import KEPT_DAYS, Trash, days_left
+from app.storage.records import TrashRecord
+from app.theme import Theme
+from app.widgets.buttons import IconButton, LookButton
+from app.widgets.label import Label
+from app.widgets.notice_bar import NoticeBar
+
+_COLUMN_PX = 760
+_Index = QModelIndex | QPersistentModelIndex
+
+
+class TrashModel(QAbstractListModel):
+    """The deleted conversations, the last deleted first."""
+
+    def __init__(self, trash: Trash, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._trash = trash
+        self._records: list[TrashRecord] = trash.records()
+        trash.changed.connect(self.refresh)
+
+    def refresh(self) -> None:
+        """Show what is in the trash now."""
+        self.beginResetModel()
+        self._records = self._trash.records()
+        self.endResetModel()
+
+    def rowCount(self, parent: _Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+        return 0 if parent.isValid() else len(self._records)
+
+    def data(self, index: _Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> object:
+        record = self._records[index.row()]
+        title = displayable(record.conversation.title)
+        now = time.time()
+        deleted = when(record.deleted_at, datetime.fromtimestamp(now))
+        left = days_left(record, now)
+        fate = "removed at the next start" if left == 0 else f"{left} day{'' if left == 1 else 's'} left"
+        if role == int(Qt.ItemDataRole.DisplayRole):
+            return title
+        if role == int(Qt.ItemDataRole.AccessibleTextRole):
+            return f"{title}, deleted {deleted}, {fate}"
+        return {CONVERSATION_ID: record.conversation.id, WHEN: f"deleted {deleted} · {fate}"}.get(role)
+
+
+class _TrashDelegate(QStyledItemDelegate):
+    def __init__(self, theme: Theme, view: QListView) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+
+    def sizeHint(self, _option: QStyleOptionViewItem, _index: _Index) -> QSize:
+        return QSize(10, self._theme.px(40))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
+        px, direction = self._theme.px, self._view.layoutDirection()
+        box: QRect = option.rect
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
+        is_current = self._view.hasFocus() and index == self._view.currentIndex()
+        painter.setPen(QPen(self._theme.colour("accent"), 1) if is_current else Qt.PenStyle.NoPen)
+        painter.setBrush(self._theme.colour("accent_wash") if is_selected else Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), px(8), px(8))
+        inner = box.adjusted(px(12), 0, -px(12), 0)
+        painter.setFont(self._theme.font(12))
+        painter.setPen(self._theme.colour("muted"))
+        text = str(index.data(WHEN))
+        trailing = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(inner, int(QStyle.visualAlignment(direction, trailing)), text)
+        room = inner.width() - painter.fontMetrics().horizontalAdvance(text) - px(16)
+        painter.setFont(self._theme.font(14))
+        painter.setPen(self._theme.colour("text"))
+        title = painter.fontMetrics().elidedText(str(index.data()), Qt.TextElideMode.ElideRight, room)
+        leading = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(inner, int(QStyle.visualAlignment(direction, leading)), title)
+        painter.restore()
+
+
+class _TrashList(QListView):
+    """Signals: restore_requested: Enter."""
+
+    restore_requested = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+            self.restore_requested.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class TrashPage(QWidget):
+    """What was deleted in the last 30 days.
+
+    Signals:
+        closed: back to the chat.
+    """
+
+    closed = Signal()
+
+    def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("trashPage")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._controller = controller
+        self._theme = theme
+        self._restore = LookButton(theme, "Restore")
+        self._purge = LookButton(theme, "Delete for good")
+        self._empty = LookButton(theme, "Empty the trash")
+        self._head = self._make_head()
+        self._words = Label("", "help")
+        self._words.setWordWrap(True)
+        self.notice_bar = NoticeBar(theme)
+        self.list = _TrashList()
+        self.list.setObjectName("trashList")
+        self.list.setAccessibleName("Deleted chats")
+        self.list.setModel(TrashModel(controller.trash, self))
+        self.list.setItemDelegate(_TrashDelegate(theme, self.list))
+        self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setFocusProxy(self.list)
+        self._body = QWidget()
+        self._column = QVBoxLayout(self._body)
+        for widget in (self._words, self.notice_bar):
+            self._column.addWidget(widget)
+        self._column.addWidget(self.list, 1)
+        self._holder = QHBoxLayout()
+        self._holder.addStretch(1)
+        self._holder.addWidget(self._body, 1000)
+        self._holder.addStretch(1)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(self._head)
+        whole.addLayout(self._holder, 1)
+        self._wire()
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+        self._refresh()
+
+    @property
+    def chosen_ids(self) -> list[str]:
+        """The conversations that are selected."""
+        return [str(index.data(CONVERSATION_ID)) for index in self.list.selectedIndexes()]
+
+    def _make_head(self) -> QWidget:
+        head = QWidget()
+        head.setObjectName("bar")
+        head.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._head_row = QHBoxLayout(head)
+        close = IconButton(self._theme, "close", "Back to the chat (Esc)")
+        close.clicked.connect(self.closed)
+        self._head_row.addWidget(Label("Trash", "section"))
+        self._head_row.addStretch(1)
+        for button in (self._restore, self._purge, self._empty, close):
+            self._head_row.addWidget(button)
+        return head
+
+    def _wire(self) -> None:
+        self._restore.clicked.connect(self._on_restore)
+        self.list.restore_requested.connect(self._on_restore)
+        self.list.doubleClicked.connect(self._on_restore)
+        self._purge.clicked.connect(lambda: self._ask(self.chosen_ids))
+        self._empty.clicked.connect(
+            lambda: self._ask([record.conversation.id for record in self._controller.trash.records()])
+        )
+        self._controller.trash.changed.connect(self._refresh)
+        self.list.selectionModel().selectionChanged.connect(self._refresh)
+
+    def _on_restore(self) -> None:
+        if ids := self.chosen_ids:
+            self._controller.restore_conversations(ids)
+            if len(ids) == 1:
+                self.closed.emit()
+
+    def _ask(self, ids: list[str]) -> None:
+        chats = "this chat" if len(ids) == 1 else f"these {len(ids)} chats"
+        self.notice_bar.show_text(
+            f"Delete {chats} for good? There is no way back.",
+            action_name="Delete for good",
+            action=lambda: self._controller.trash.purge(ids),
+        )
+
+    def _refresh(self) -> None:
+        has_any, has_chosen = len(self._controller.trash) > 0, bool(self.chosen_ids)
+        self._words.setText(
+            f"A deleted chat is kept for {KEPT_DAYS} days and then removed for good."
+            if has_any
+            else f"The trash is empty. A deleted chat is kept here for {KEPT_DAYS} days."
+        )
+        self.list.setVisible(has_any)
+        self._restore.setEnabled(has_chosen)
+        self._purge.setEnabled(has_chosen)
+        self._empty.setEnabled(has_any)
+        if not has_any:
+            self.notice_bar.hide()
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._head.setFixedHeight(px(48))
+        self._head_row.setContentsMargins(px(16), 0, px(12), 1)
+        self._head_row.setSpacing(px(8))
+        self._holder.setContentsMargins(px(24), px(20), px(24), px(24))
+        self._body.setMaximumWidth(px(_COLUMN_PX))
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(px(12))
