@@ -15,6 +15,7 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     kernels             backends that execute a plan: ``reference`` (NumPy), ``cpu``
     tokenizer, chat     text to tokens and back; templates and channels
     gguf                model files
+    hub                 search, headers and downloads over the network
     scoring             how well a model predicts a given text
     terminal            ``python -m engine``
     bench               the benchmark behind ``python -m engine bench``

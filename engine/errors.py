@@ -17,7 +17,17 @@
     ├── GenerationError           a request failed while it ran
     │   └── NumericError          the model produced invalid numbers (NaN, or nothing left to choose)
     ├── ModelNotLoadedError       a request came while no model was loaded
-    └── InsufficientMemoryError   the model, or the context wished for, does not fit into memory
+    ├── InsufficientMemoryError   the model, or the context wished for, does not fit into memory
+    ├── HubError                  the hub, or the way to it, refused or failed
+    │   ├── HubUnreachableError   no connection: offline, proxy, certificate, time ran out
+    │   ├── HubBusyError          too many requests, or the hub itself is in trouble
+    │   ├── HubAccessError        a token is missing, wrong or not enough
+    │   ├── HubNotFoundError      no such model, version or file
+    │   └── HubAnswerError        what came is not what was asked for
+    └── DownloadError             a download cannot go on
+        ├── DiskFullError         there is too little room
+        ├── DamagedDownloadError  the bytes that came are not those the hub promised
+        └── RemoteChangedError    the file at the hub is another one now
 
 ``str(error)`` is one sentence a person can act on: what is wrong, and what to do.
 """
@@ -128,3 +138,59 @@ class ModelNotLoadedError(RequestError):
 
 class InsufficientMemoryError(EngineError):
     """The model, or the context wished for, does not fit into the memory that is free."""
+
+
+class HubError(EngineError):
+    """The hub, or the way to it, refused or failed."""
+
+
+class HubUnreachableError(HubError):
+    """There is no connection; it may come back."""
+
+
+class HubBusyError(HubError):
+    """Too many requests, or the hub is in trouble.
+
+    Attributes:
+        retry_after_s: how long the hub asks to wait; None where it does not say.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class HubAccessError(HubError):
+    """A token is missing, wrong or not enough."""
+
+
+class HubNotFoundError(HubError):
+    """No such model, version or file."""
+
+
+class HubAnswerError(HubError):
+    """What came is not what was asked for."""
+
+
+class DownloadError(EngineError):
+    """A download cannot go on."""
+
+
+class DiskFullError(DownloadError):
+    """There is too little room.
+
+    Attributes:
+        missing_bytes: what has to be freed.
+    """
+
+    def __init__(self, message: str, missing_bytes: int) -> None:
+        self.missing_bytes = missing_bytes
+        super().__init__(message)
+
+
+class DamagedDownloadError(DownloadError):
+    """The bytes that came are not those that the hub promised."""
+
+
+class RemoteChangedError(DownloadError):
+    """The file at the hub is another one now."""

@@ -4,12 +4,13 @@
         file.architecture, file.metadata.integer("llama.block_count"), file.tensor_data("token_embd.weight")
 
 reader (files, shards, mapping) uses header (one pass over one file) uses metadata, values, tensors, tensor_types.
-shards and content tell from names and first bytes what a file is, also for the library and the downloads.
+shards, quantizations and content tell from names and first bytes what a file is, also for the library and the
+downloads.
 """
 
 from engine.gguf.content import HEAD_BYTES, describe_non_model
 from engine.gguf.metadata import Metadata
-from engine.gguf.reader import GGUFFile, open_model
+from engine.gguf.reader import GGUFFile, HeaderFile, check_model_file, open_model
 from engine.gguf.shards import RawPart, ShardName, is_model_file, missing_shards, raw_part_of, shard_of, shard_paths
 from engine.gguf.tensor_types import TensorType
 from engine.gguf.tensors import TensorInfo
@@ -19,11 +20,13 @@ __all__ = [
     "HEAD_BYTES",
     "ArraySummary",
     "GGUFFile",
+    "HeaderFile",
     "Metadata",
     "RawPart",
     "ShardName",
     "TensorInfo",
     "TensorType",
+    "check_model_file",
     "describe_non_model",
     "is_model_file",
     "missing_shards",

@@ -73,12 +73,13 @@ class Header:
     data_offset: int
 
 
-def read_header(path: Path, data: mmap, shard: int = 0) -> Header:
+def read_header(path: Path, data: mmap, shard: int = 0, file_bytes: int | None = None) -> Header:
     """Reads the header of a mapped file that begins with the magic.
 
     Args:
         path: for the error messages.
-        data: the whole file.
+        data: the whole file, or its beginning where ``file_bytes`` tells the size of the whole; TruncatedFileError
+            then also means that more of it is needed.
         shard: index of this file in its set, for the tensor infos.
 
     Raises:
@@ -98,7 +99,7 @@ def read_header(path: Path, data: mmap, shard: int = 0) -> Header:
         make_tensor(path, name, type_id, dimensions, shard, data_offset + offset)
         for name, dimensions, type_id, offset in records
     )
-    check_layout(path, tensors, data_offset, alignment, cursor.size)
+    check_layout(path, tensors, data_offset, alignment, cursor.size if file_bytes is None else file_bytes)
     return Header(version, metadata, tensors, alignment, data_offset)
 
 

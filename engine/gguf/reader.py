@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -28,6 +29,7 @@ from engine.gguf.content import HEAD_BYTES, describe_non_model
 from engine.gguf.header import Header, read_header
 from engine.gguf.metadata import Metadata
 from engine.gguf.shards import ShardName, raw_part_of, shard_of, shard_paths
+from engine.gguf.tensor_types import TensorType
 from engine.gguf.tensors import TensorInfo, shown
 
 
@@ -70,15 +72,19 @@ class GGUFFile:
             ModelFileError: the file was closed.
             TruncatedFileError: it became shorter since it was opened.
         """
+        tensor = self._tensor(name)
+        if not self._maps:
+            raise ModelFileError(self.paths[tensor.shard], "the file was closed; open it again")
+        self.check_not_shortened()
+        return np.frombuffer(self._maps[tensor.shard], np.uint8, tensor.num_bytes, tensor.offset)
+
+    def _tensor(self, name: str) -> TensorInfo:
         tensor = self.tensors.get(name)
         if tensor is None:
             raise UnsupportedModelError(
                 self.path, f"it has no tensor {shown(name)}, so its layout is not one known here"
             )
-        if not self._maps:
-            raise ModelFileError(self.paths[tensor.shard], "the file was closed; open it again")
-        self.check_not_shortened()
-        return np.frombuffer(self._maps[tensor.shard], np.uint8, tensor.num_bytes, tensor.offset)
+        return tensor
 
     def check_not_shortened(self) -> None:
         """Raises TruncatedFileError where a file became shorter: reading past its new end would end the process."""
@@ -102,6 +108,49 @@ class GGUFFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class HeaderFile(GGUFFile):
+    """A model of which only the headers are here: everything but the weights' values can be asked.
+
+    Vectors are all ones and matrices of one repeated byte, none of which takes memory to speak of, so that a plan
+    can be made and counted; it must not be run.
+    """
+
+    def __init__(self, paths: tuple[Path, ...], sizes: Sequence[int], headers: list[Header]) -> None:
+        """``sizes`` are the bytes of the whole files. Raises what ``open_model`` raises for a set of headers."""
+        super().__init__(paths, [], headers)
+        for path, header in zip(paths, headers, strict=True):
+            _check_split_keys(path, header.metadata, len(paths))
+        _check_set(paths, headers)
+        self.file_bytes = sum(sizes)
+
+    def tensor_data(self, name: str) -> npt.NDArray[np.uint8]:
+        """Bytes of the tensor's size that stand for its own; UnsupportedModelError where there is none."""
+        tensor = self._tensor(name)
+        ones = _ONES.get(tensor.type)
+        if ones is not None and len(tensor.shape) <= 1:
+            return np.tile(ones.view(np.uint8), tensor.num_bytes // ones.nbytes)
+        return np.broadcast_to(np.uint8(0), (tensor.num_bytes,))
+
+    def check_not_shortened(self) -> None:
+        """There is nothing that could become shorter."""
+
+
+_ONES: dict[TensorType, npt.NDArray[np.generic]] = {
+    TensorType.F32: np.ones(1, np.float32),
+    TensorType.F16: np.ones(1, np.float16),
+    TensorType.BF16: np.full(1, 0x3F80, np.uint16),
+}
+
+
+def check_model_file(path: Path) -> None:
+    """Read the header of one file by itself, whatever its name; raises ModelFileError where it is no sound one."""
+    mapped = _map(path)
+    try:
+        read_header(path, mapped)
+    finally:
+        _close([mapped])
 
 
 def open_model(path: Path | str) -> GGUFFile:

@@ -1,0 +1,126 @@
+"""Requests to the hub and to where it sends us: redirects by hand, the token for the hub's origin alone."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, urljoin, urlsplit
+
+import httpx2
+
+from engine.errors import HubAnswerError, RemoteChangedError
+from engine.hub.faults import fault_of_exception, fault_of_status
+
+DEFAULT_ENDPOINT = "https://huggingface.co"
+CONNECT_TIMEOUT_S = 10.0
+STALLED_AFTER_S = 20.0
+MAX_REDIRECTS = 8
+_REDIRECTS = {301, 302, 303, 307, 308}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An open answer, its body not yet read.
+
+    Attributes:
+        response: 200 or 206.
+        linked: headers of the hub's own answer, which names size and hash of the file behind a redirect.
+        url: where the body comes from.
+    """
+
+    response: httpx2.Response
+    linked: Mapping[str, str]
+    url: str
+
+
+class Connection:
+    """Opens files at one endpoint. Any thread may use it; each request has its own answer.
+
+    Attributes:
+        endpoint: of the hub, without a slash at the end.
+    """
+
+    def __init__(
+        self, endpoint: str = DEFAULT_ENDPOINT, token: str = "", read_timeout_s: float = STALLED_AFTER_S
+    ) -> None:
+        self.endpoint = endpoint.rstrip("/")
+        self._token = token
+        self._timeout = httpx2.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s, pool=None)
+        self._client: httpx2.Client | None = None
+        self._lock = threading.Lock()
+
+    def file_url(self, repository: str, path: str, revision: str) -> str:
+        """The address of a file."""
+        return f"{self.endpoint}/{repository}/resolve/{quote(revision, safe='')}/{quote(path)}"
+
+    @contextlib.contextmanager
+    def open(self, url: str, subject: str, start: int = 0, stop: int | None = None) -> Iterator[Answer]:
+        """Ask for bytes ``start`` to ``stop`` of a file (not included; None is its end).
+
+        Raises HubError, in one of its kinds, for an address that gives nothing, and RemoteChangedError where the
+        file ends before ``start``. What goes wrong while the body is
+        read is the reader's affair.
+        """
+        headers = {"Accept-Encoding": "identity"}
+        if start or stop is not None:
+            headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
+        linked: dict[str, str] = {}
+        with contextlib.ExitStack() as opened:
+            response = self._get(url, headers, opened)
+            for _ in range(MAX_REDIRECTS):
+                if response.status_code not in _REDIRECTS:
+                    break
+                linked |= {name: value for name, value in response.headers.items() if name.startswith("x-")}
+                url = self._target(url, response)
+                response.close()
+                response = self._get(url, headers, opened)
+            else:
+                raise HubAnswerError(f"{subject} is behind more than {MAX_REDIRECTS} redirects.")
+            if response.status_code == 416:
+                raise RemoteChangedError(f"{subject} is shorter at the hub than the part that is here.")
+            if response.status_code >= 400:
+                raise fault_of_status(response.status_code, response.headers, subject, url)
+            if response.status_code not in {200, 206}:
+                raise HubAnswerError(f"{urlsplit(url).hostname} answered {response.status_code} for {subject}.")
+            own = {name: value for name, value in response.headers.items() if name.startswith("x-")}
+            yield Answer(response, {**own, **linked}, url)
+
+    def close(self) -> None:
+        """Let go of idle connections."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _get(self, url: str, headers: dict[str, str], opened: contextlib.ExitStack) -> httpx2.Response:
+        if self._token and _origin(url) == _origin(self.endpoint):
+            headers = {**headers, "Authorization": f"Bearer {self._token}"}
+        try:
+            return opened.enter_context(self._http().stream("GET", url, headers=headers))
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            raise fault_of_exception(error, url) from error
+
+    def _http(self) -> httpx2.Client:
+        with self._lock:
+            if self._client is None:
+                self._client = httpx2.Client(timeout=self._timeout, follow_redirects=False)
+            return self._client
+
+    def _target(self, url: str, response: httpx2.Response) -> str:
+        target = urljoin(url, response.headers.get("location", ""))
+        scheme = urlsplit(target).scheme
+        if scheme not in _DEFAULT_PORTS or (scheme == "http" and url.startswith("https:")):
+            raise HubAnswerError(f"{urlsplit(url).hostname} sends us to an address that is not safe.")
+        return target
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    return parts.scheme, (parts.hostname or "").lower(), port or _DEFAULT_PORTS.get(parts.scheme)

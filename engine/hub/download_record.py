@@ -1,0 +1,126 @@
+"""What is known of a download, as it lies on disk beside its parts.
+
+A download owns the folder ``.downloads/<id>`` in the models folder: ``download.json``, and one ``.part`` file for
+each file of the version. Whatever ends the program, the folder says how to go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path, PurePosixPath
+
+from engine.errors import DownloadError
+from engine.hub.names import RemoteFile, is_repository, why_unsafe
+
+_log = logging.getLogger(__name__)
+
+DOWNLOADS_FOLDER = ".downloads"
+RECORD_NAME = "download.json"
+FORMAT = 1
+MAX_RECORD_BYTES = 1 << 22
+
+
+class DownloadState(str, Enum):
+    """Where a download is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSED = "paused"
+    FAILED = "failed"
+    DONE = "done"
+
+
+@dataclass
+class DownloadRecord:
+    """One download.
+
+    Attributes:
+        endpoint, repository, revision: where the files are.
+        label: which version.
+        files: all files, in the order of the shards.
+        checked: indices of the files that are complete and right.
+        state: as it was when it was written.
+        message: why it does not run, for the person.
+    """
+
+    endpoint: str
+    repository: str
+    revision: str
+    label: str
+    files: list[RemoteFile]
+    checked: list[int] = field(default_factory=list)
+    state: DownloadState = DownloadState.QUEUED
+    message: str = ""
+
+    @property
+    def id(self) -> str:
+        """Tells it from all others."""
+        text = "\n".join((self.endpoint, self.repository, self.label, *(file.path for file in self.files)))
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def target(self, models_folder: Path, file: RemoteFile) -> Path:
+        """Where the finished file lies: ``owner/name/path``. Raises DownloadError for one outside the folder."""
+        if reason := why_unsafe(file.path) or ("" if is_repository(self.repository) else "no such repository"):
+            raise DownloadError(f"{file.path[:200]!r} cannot be stored: {reason}.")
+        path = models_folder.joinpath(*self.repository.split("/"), *PurePosixPath(file.path).parts)
+        if not path.resolve().is_relative_to(models_folder.resolve()):
+            raise DownloadError(f"{path} leads out of the models folder through a link: remove the link.")
+        return path
+
+
+def write_record(folder: Path, record: DownloadRecord) -> None:
+    """Keep the record in its folder; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = folder / f"{RECORD_NAME}.tmp"
+    text = json.dumps({"format": FORMAT, **asdict(record)}, indent=1)
+    with open(scratch, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(scratch, folder / RECORD_NAME)
+
+
+def read_records(models_folder: Path) -> Iterator[tuple[Path, DownloadRecord]]:
+    """The downloads that the models folder has, oldest first; a folder without a sound record is passed over."""
+    root = models_folder / DOWNLOADS_FOLDER
+    try:
+        folders = [folder for folder in root.iterdir() if (folder / RECORD_NAME).is_file()]
+        folders.sort(key=lambda folder: (folder / RECORD_NAME).stat().st_ctime_ns)
+    except OSError:
+        return
+    for folder in folders:
+        record = _read_record(folder / RECORD_NAME)
+        if record is not None and record.id == folder.name:
+            yield folder, record
+
+
+def _read_record(path: Path) -> DownloadRecord | None:
+    try:
+        if path.stat().st_size > MAX_RECORD_BYTES:
+            raise ValueError("too long")
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        files = [RemoteFile(str(item["path"]), int(item["size"]), str(item["sha256"])) for item in stored["files"]]
+        checked = [int(index) for index in stored["checked"] if 0 <= int(index) < len(files)]
+        endpoint, repository, revision, label, message = (
+            str(stored[name]) for name in ("endpoint", "repository", "revision", "label", "message")
+        )
+        state = DownloadState(stored["state"])
+        record = DownloadRecord(endpoint, repository, revision, label, files, checked, state, message)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        _log.warning("a download's record cannot be read: %s: %s", path, error)
+        return None
+    if not files or not is_repository(record.repository) or any(why_unsafe(file.path) for file in files):
+        _log.warning("a download's record makes no sense: %s", path)
+        return None
+    return record

@@ -1,0 +1,83 @@
+"""The access token for the hub: in the system's keyring, or in a file of its own that only its owner may read."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+SERVICE = "Fireside"
+USER = "hub-access-token"
+MAX_LENGTH = 500
+KEYRING_WAIT_S = 5.0  # a keyring that asks the person for its password may wait for ever
+
+
+class TokenStore:
+    """Keeps one token. Asking the keyring may take seconds: not for a GUI thread.
+
+    Attributes:
+        file: where the token lies when there is no keyring.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def get(self) -> str:
+        """The token; "" where there is none. ``HF_TOKEN`` in the environment stands above what is kept."""
+        if token := os.environ.get("HF_TOKEN", "").strip():
+            return token[:MAX_LENGTH]
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return self.file.read_text(encoding="utf-8").strip()[:MAX_LENGTH]
+        return _ask_keyring(lambda keyring: keyring.get_password(SERVICE, USER) or "") or ""
+
+    def set(self, token: str) -> bool:
+        """Keep a token, or forget it where it is ""; True when the keyring has it. Raises OSError, ValueError."""
+        token = token.strip()
+        if len(token) > MAX_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
+            raise ValueError("This is no access token: copy it once more from the hub's settings page.")
+        if not token:
+            _ask_keyring(lambda keyring: keyring.delete_password(SERVICE, USER))
+            self.file.unlink(missing_ok=True)
+            return False
+        kept = _ask_keyring(
+            lambda keyring: keyring.set_password(SERVICE, USER, token) or keyring.get_password(SERVICE, USER)
+        )
+        if kept == token:
+            self.file.unlink(missing_ok=True)
+            return True
+        self._write(token)
+        return False
+
+    def _write(self, token: str) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self.file.with_suffix(".tmp")
+        scratch.unlink(missing_ok=True)
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(token)
+        os.replace(scratch, self.file)
+
+
+def _ask_keyring(ask: object) -> str | None:
+    """What ``ask`` returns of the keyring; None where there is none, it fails, or it does not answer in time."""
+    assert callable(ask)
+    answers: list[str | None] = []
+
+    def work() -> None:
+        try:
+            import keyring
+            from keyring.backends.fail import Keyring as NoKeyring
+
+            if not isinstance(keyring.get_keyring(), NoKeyring):
+                answers.append(ask(keyring))
+        except Exception as error:  # whatever a system's keyring comes up with
+            _log.info("the keyring cannot be used: %s", error)
+
+    thread = threading.Thread(target=work, name="keyring", daemon=True)
+    thread.start()
+    thread.join(KEYRING_WAIT_S)
+    return answers[0] if answers else None
