@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Tokens
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,11 @@ import numpy.typing as npt
 from engine.errors import GenerationError
 from engine.protocol import FinishReason
 from engine.scheduler.sequence import Sequence
+
+if TYPE_CHECKING:
+    from engine.sampling.choice import TokenLogprob
+
+Ranking = tuple["TokenLogprob", ...]
 
 
 @dataclass
@@ -29,6 +35,8 @@ class Extension:
         num_accepted: how many of the first are proposed ones, whose keys and values are computed.
         reason: why the completion ends with them; None when it goes on.
         error: why no token could be chosen after them.
+        rankings: for a sequence that wants them, of each token the likeliest at its place and the token itself;
+            None of a forced one.
     """
 
     token_ids: list[int] = field(default_factory=list)
@@ -36,6 +44,7 @@ class Extension:
     num_accepted: int = 0
     reason: FinishReason | None = None
     error: GenerationError | None = None
+    rankings: list[Ranking | None] = field(default_factory=list)
 
 
 def extend(
@@ -55,6 +64,8 @@ def extend(
             following, is_forced = _next_tokens(sequence, rows, result)
             if not following:
                 break
+            if is_forced and sequence.num_logprobs:
+                result.rankings += [None] * len(following)
             for token_id in following:
                 _append(sequence, token_id, result, proposed)
                 result.num_forced += is_forced
@@ -76,7 +87,11 @@ def _next_tokens(sequence: Sequence, rows: npt.NDArray[np.float32], result: Exte
     if not is_on_path or result.num_accepted == len(rows):
         return [], False
     mask = constraint.mask() if constraint is not None else None
-    return [sequence.sampler.sample(rows[result.num_accepted], sequence.token_ids, mask)], False
+    row = rows[result.num_accepted]
+    token_id = sequence.sampler.sample(row, sequence.token_ids, mask)
+    if sequence.num_logprobs:
+        result.rankings.append(tuple(sequence.sampler.top_logprobs(row, sequence.num_logprobs, token_id)))
+    return [token_id], False
 
 
 def _append(sequence: Sequence, token_id: int, result: Extension, proposed: Tokens[int]) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
-from engine.decoding import Extension, extend
+from engine.decoding import Extension, Ranking, extend
 from engine.errors import ContextOverflowError, GenerationError, InvalidParameterError
 from engine.kernels.backend import Backend
 from engine.protocol import FinishReason
@@ -32,12 +32,14 @@ class StepOutput:
         token_ids: the new tokens, none while its prompt is being read.
         num_forced: how many of them a constraint forced.
         error: why it ended after them.
+        rankings: of each token, where the sequence wants them; see ``Extension``.
     """
 
     sequence: Sequence
     token_ids: tuple[int, ...] = ()
     num_forced: int = 0
     error: GenerationError | None = None
+    rankings: tuple[Ranking | None, ...] = ()
 
 
 class Engine:
@@ -138,7 +140,8 @@ class Engine:
                 self._scheduler.commit(share.sequence, share.num_scheduled_tokens + new.num_accepted)
                 if new.reason is not None:
                     self._scheduler.finish(share.sequence, new.reason)
-            outputs.append(StepOutput(share.sequence, tuple(new.token_ids), new.num_forced, new.error))
+            token_ids, rankings = tuple(new.token_ids), tuple(new.rankings[: len(new.token_ids)])
+            outputs.append(StepOutput(share.sequence, token_ids, new.num_forced, new.error, rankings))
         return outputs
 
     def _fail(self, batch: Batch, cause: Exception) -> list[StepOutput]:

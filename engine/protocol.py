@@ -87,7 +87,8 @@ class GenerateRequest:
 
     Exactly one of ``messages`` and ``prompt`` is given. ``max_tokens`` 0 means up to the context's end.
     When the last message is the assistant's it is continued, not answered. ``conversation_id`` names the
-    conversation that it belongs to; what was read for one is remembered together.
+    conversation that it belongs to; what was read for one is remembered together. With ``logprobs`` each token
+    comes with so many alternatives, as a ``TokenAlternatives`` event.
     """
 
     request_id: str
@@ -97,6 +98,7 @@ class GenerateRequest:
     max_tokens: int = 0
     stop: tuple[str, ...] = ()
     conversation_id: str = ""
+    logprobs: int = 0
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,34 @@ class Delta:
 
 
 @dataclass(frozen=True)
+class TokenProbability:
+    """A token as the model saw it before any mask, penalty or temperature.
+
+    ``text`` alone need not be whole characters; what is none is U+FFFD. ``logprob`` is the natural logarithm.
+    """
+
+    token_id: int
+    text: str
+    logprob: float
+
+
+@dataclass(frozen=True)
+class TokenAlternatives:
+    """A new token, and the likeliest ones at its place, likeliest first; comes before the delta that shows it.
+
+    ``num_completion_tokens`` counts it. ``chosen`` is None where a constraint forced the token, and then there are
+    no alternatives: the model was not asked.
+    """
+
+    request_id: str
+    num_completion_tokens: int
+    token_id: int
+    text: str
+    chosen: TokenProbability | None = None
+    alternatives: tuple[TokenProbability, ...] = ()
+
+
+@dataclass(frozen=True)
 class RequestStats:
     """Honest numbers of a finished request; rates exclude the other phase."""
 
@@ -267,6 +297,7 @@ Event = (
     | RequestStarted
     | PromptProgress
     | Delta
+    | TokenAlternatives
     | RequestFinished
     | RequestFailed
     | TokensCounted

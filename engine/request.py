@@ -23,19 +23,26 @@ from engine.protocol import (
     RequestStarted,
     RequestStats,
     Role,
+    TokenAlternatives,
+    TokenProbability,
 )
 from engine.sampling.sampler import Sampler
 from engine.sampling.stop import StopStrings
 from engine.scheduler.sequence import Sequence
 
 if TYPE_CHECKING:
+    from engine.decoding import Ranking
     from engine.loader import LoadedModel
 
 
+MAX_LOGPROBS = 100
+
+
 class TextStream(Protocol):
-    """Tokens to text, never half a character."""
+    """Tokens to text, never half a character; ``text_of`` gives one token's text, whatever stands around it."""
 
     def push(self, token_id: int, /) -> str: ...
+    def text_of(self, token_id: int, /) -> str: ...
     def flush(self) -> str: ...
 
 
@@ -97,6 +104,8 @@ class Request:
         self._sampler = Sampler(command.sampling)
         if command.max_tokens < 0:
             raise InvalidParameterError("max_tokens cannot be negative; 0 means up to the end of the context.")
+        if not 0 <= command.logprobs <= MAX_LOGPROBS:
+            raise InvalidParameterError(f"logprobs is {command.logprobs}, but it must be 0 to {MAX_LOGPROBS}.")
         if (command.prompt is None) == (not command.messages):
             raise InvalidParameterError("A request has either messages or a prompt.")
 
@@ -126,6 +135,7 @@ class Request:
         max_tokens = self._command.max_tokens or model.info.context_length
         end_token_ids = model.tokenizer.end_token_ids
         sequence = Sequence(self.request_id, token_ids, self._sampler, max_tokens, end_token_ids)
+        sequence.num_logprobs = self._command.logprobs
         return Prepared(sequence, model.new_text_stream(continues_text), channels, notices)
 
     def begin(self, prepared: Prepared) -> list[Event]:
@@ -147,17 +157,21 @@ class Request:
         num_computed = min(self.sequence.num_computed_tokens, self.sequence.num_prompt_tokens)
         return PromptProgress(self.request_id, num_computed, self.sequence.num_prompt_tokens)
 
-    def push(self, token_id: int) -> tuple[list[Event], bool]:
-        """Take up a new token; returns deltas, and whether a stop string ends the answer here."""
+    def push(self, token_id: int, ranking: Ranking | None = None) -> tuple[list[Event], bool]:
+        """Take up a new token; returns its events, and whether a stop string ends the answer here.
+
+        ``ranking`` is the engine's where alternatives were asked for.
+        """
         assert self.sequence is not None, "begun"
         assert self._text is not None, "begun"
         self.num_completion_tokens += 1
         self._clock.last_token_s = time.perf_counter()
         self._clock.first_token_s = self._clock.first_token_s or self._clock.last_token_s
+        events: list[Event] = [self._alternatives(token_id, ranking)] if self._command.logprobs else []
         if token_id in self.sequence.end_token_ids:
-            return [], False
+            return events, False
         shown, is_stopped = self._stop.push(self._text.push(token_id))
-        return self._deltas(shown), is_stopped
+        return events + self._deltas(shown), is_stopped
 
     def flush(self) -> list[Event]:
         """Deltas of the text that was held back, for when no more tokens come."""
@@ -179,6 +193,20 @@ class Request:
 
     def _delta(self, channel: Channel, text: str) -> Delta:
         return Delta(self.request_id, channel, text, self.num_completion_tokens)
+
+    def _alternatives(self, token_id: int, ranking: Ranking | None) -> TokenAlternatives:
+        assert self._text is not None, "begun"
+        text_of = self._text.text_of
+        probabilities = [TokenProbability(t.token_id, text_of(t.token_id), t.logprob) for t in ranking or ()]
+        chosen = next((token for token in probabilities if token.token_id == token_id), None)
+        return TokenAlternatives(
+            self.request_id,
+            self.num_completion_tokens,
+            token_id,
+            text_of(token_id),
+            chosen,
+            tuple(probabilities[: self._command.logprobs]),
+        )
 
     def _stats(self) -> RequestStats:
         clock, sequence = self._clock, self.sequence

@@ -8,6 +8,7 @@ has a thread of its own. It knows the app only as a function that takes events.
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 import queue
 import threading
@@ -295,8 +296,8 @@ class _Worker:
         if request.num_completion_tokens == 0:
             self._emit(request.progress())
         is_stopped = False
-        for token_id in output.token_ids:
-            events, is_stopped = request.push(token_id)
+        for token_id, ranking in itertools.zip_longest(output.token_ids, output.rankings):
+            events, is_stopped = request.push(token_id, ranking)
             for event in events:
                 self._emit(event)
             if is_stopped:

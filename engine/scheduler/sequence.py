@@ -39,6 +39,7 @@ class Sequence:
         end_token_ids: tokens that end the completion.
         sampler: chooses its tokens.
         constraint: which tokens may follow; None is all.
+        num_logprobs: how many alternatives are wanted of each token.
         state: waiting, running or finished.
         finish_reason: set once it is finished without an error.
         table: its blocks while it runs.
@@ -63,6 +64,7 @@ class Sequence:
         self.end_token_ids = end_token_ids
         self.sampler = sampler
         self.constraint = constraint
+        self.num_logprobs = 0
         self.state = SequenceState.WAITING
         self.finish_reason: FinishReason | None = None
         self.table: BlockTable | None = None

@@ -36,6 +36,10 @@ class StreamingDetokenizer:
             data = data[1:] if data.startswith(b" ") else data
         return self._decoder.decode(data)
 
+    def text_of(self, token_id: int) -> str:
+        """One token's text on its own, control tokens included; bytes that are no whole character are U+FFFD."""
+        return self._tokenizer.token_bytes(token_id).decode("utf-8", "replace")
+
     def flush(self) -> str:
         """What is held back, at the end of a generation: U+FFFD for an incomplete character, else nothing."""
         return self._decoder.decode(b"", final=True)

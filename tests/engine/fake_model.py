@@ -55,6 +55,9 @@ class _Text:
     def push(self, token_id: int) -> str:
         return ALPHABET[token_id]
 
+    def text_of(self, token_id: int) -> str:
+        return "<end>" if token_id == END else ALPHABET[token_id]
+
     def flush(self) -> str:
         return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.decoding import extend
+from engine.decoding import Ranking, extend
 from engine.engine import Engine
 from engine.errors import GenerationError
 from engine.protocol import FinishReason
@@ -176,3 +176,31 @@ def test_speculation_changes_no_random_choice() -> None:
         new = extend(sequence, rows[position : position + 5], proposed, 1000)
         position += len(new.token_ids)
     assert sequence.token_ids[1:] == expected[:position]
+
+
+def test_alternatives_come_with_each_token_that_was_chosen() -> None:
+    engine = Engine(FakeBackend(16), num_blocks=16, context_length=128)
+    sequence = _sequence([1, 2, 3], Pattern({7}, {8}, None, {2, 4}, {3}))
+    sequence.num_logprobs = 3
+    engine.add(sequence)
+    token_ids: list[int] = []
+    rankings: list[Ranking | None] = []
+    while engine.has_work:
+        for output in engine.step():
+            token_ids += output.token_ids
+            rankings += output.rankings
+    assert len(rankings) == len(token_ids) == 5
+    assert [ranking is None for ranking in rankings] == [True, True, False, False, True], "forced ones have none"
+    free, masked = rankings[2], rankings[3]
+    assert free is not None
+    assert masked is not None
+    assert [token.token_id for token in free] == [token_ids[2], 0, 1], "the model's order, the chosen one first"
+    assert len(masked) == 4, "the three likeliest of the model, and the token that the mask left"
+    assert masked[-1].token_id == token_ids[3]
+
+
+def test_without_a_wish_there_are_no_alternatives() -> None:
+    engine = Engine(FakeBackend(16), num_blocks=16, context_length=128)
+    engine.add(_sequence([1, 2, 3], Pattern({7}, None), max_tokens=2))
+    while engine.has_work:
+        assert all(output.rankings == () for output in engine.step())

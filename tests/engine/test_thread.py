@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ from engine.protocol import (
     RequestFinished,
     RequestStarted,
     Role,
+    TokenAlternatives,
     TokensCounted,
 )
 from engine.sampling.params import SamplingParams
@@ -374,3 +376,29 @@ def test_a_thousand_random_commands_never_mix_answers(seed: int) -> None:
         if isinstance(ends[0], RequestFailed):
             assert "No model is loaded" in ends[0].message
     assert all(backend.is_closed.is_set() for backend in loads.backends)
+
+
+def test_alternatives_come_before_the_text_that_shows_their_token(engine: EventLog) -> None:
+    engine.submit(LoadModel(MODEL), replace(_request("a", "hello", 6), logprobs=2), _request("b", "hello", 6))
+    engine.wait_end("a")
+    engine.wait_end("b")
+    seen = [event for event in engine.events if isinstance(event, TokenAlternatives | Delta)]
+    mine = [event for event in seen if event.request_id == "a"]
+    assert [type(event) for event in mine] == [TokenAlternatives, Delta] * 6
+    for alternatives, delta in zip(mine[::2], mine[1::2], strict=True):
+        assert isinstance(alternatives, TokenAlternatives)
+        assert alternatives.num_completion_tokens == delta.num_completion_tokens
+        assert alternatives.text == delta.text
+        assert alternatives.chosen is not None
+        assert alternatives.chosen == alternatives.alternatives[0], "greedy"
+        assert len(alternatives.alternatives) == 2
+        assert alternatives.alternatives[1].logprob < alternatives.chosen.logprob < 0
+    assert not engine.of(TokenAlternatives, "b")
+
+
+@pytest.mark.parametrize("number", [-1, 101, 10**9])
+def test_an_impossible_number_of_alternatives_is_refused_in_a_sentence(engine: EventLog, number: int) -> None:
+    engine.submit(replace(_request("a", "hello"), logprobs=number))
+    end = engine.wait_end("a")
+    assert isinstance(end, RequestFailed)
+    assert "logprobs" in end.message
