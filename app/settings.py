@@ -165,6 +165,8 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("last_model", ""),
     Setting("last_conversation", ""),
+    Setting("default_preset", ""),  # its id
+    Setting("is_options_panel_visible", False),
     Setting("window_geometry", ""),  # base64
     Setting("is_sidebar_visible", True),
     Setting("folded_folders", ""),  # ids
@@ -197,6 +199,10 @@ class Settings(QObject):
     def value(self, key: str) -> Any:
         """The value of ``key``; raises KeyError for a key that is not in the table."""
         return self._values.get(key, _TABLE[key].default)
+
+    def default(self, key: str) -> Value:
+        """The value of ``key`` while the person has set none."""
+        return _TABLE[key].default
 
     def set(self, key: str, value: Value) -> None:
         """Change a value and keep it; raises KeyError or ValueError for what the table does not allow."""

@@ -13,6 +13,7 @@ from app.chat.block_views import TextView
 from app.chat.blocks import displayable
 from app.chat.conversation import MessageView
 from app.chat.figures import seconds, statistics_line
+from app.chat.message_actions import ANSWER_ACTIONS, MessageAction
 from app.chat.message_view import MessageWidget
 from app.storage.records import MessageStatus
 from app.theme import Theme
@@ -83,11 +84,12 @@ class Answer(MessageWidget):
     """An answer that is complete or being written. Deltas are drawn at most 60 times a second."""
 
     def __init__(self, theme: Theme, view: MessageView, parent: QWidget | None = None) -> None:
-        super().__init__(theme, view, is_own=False, parent=parent)
+        super().__init__(theme, view, ANSWER_ACTIONS, is_own=False, parent=parent)
         self.setObjectName("answer")
         px = theme.px
         self._pushed = ""  # the answer as far as it is drawn or waits to be drawn
         self._waiting = ""
+        self._is_finished = False
         self._reasoning = ""
         self._reasoning_began: float | None = None
         self._reasoning_ms: float | None = None
@@ -146,7 +148,9 @@ class Answer(MessageWidget):
         is_streaming = record.status is MessageStatus.STREAMING
         if record.reasoning and len(record.reasoning) > len(self._reasoning):
             self._append_reasoning(record.reasoning[len(self._reasoning) :])
-        if record.content.startswith(self._pushed):
+        if is_streaming and self._is_finished:
+            self._rewrite(record.content)  # it goes on: the end that was closed is open again
+        elif record.content.startswith(self._pushed):
             rest = record.content[len(self._pushed) :]
             if rest:
                 self._pushed += rest
@@ -163,6 +167,7 @@ class Answer(MessageWidget):
             self.foot.set_status("waiting for its turn")
 
     def _finish(self) -> None:
+        self._is_finished = True
         self._draw()
         self._frame.stop()
         self.body.finish()
@@ -180,8 +185,12 @@ class Answer(MessageWidget):
         self._ending.style().polish(self._ending)
         self._ending.setText(ending)
         self._ending.setVisible(bool(ending))
+        has_seed = isinstance((record.stats or {}).get("seed"), int)
+        self.foot.set_unavailable(frozenset() if has_seed else frozenset({MessageAction.REPRODUCE}))
 
     def _rewrite(self, content: str) -> None:
+        self._is_finished = False
+        self._ending.hide()
         self.body.hide()
         self._column.removeWidget(self.body)
         self.body.deleteLater()

@@ -14,11 +14,12 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
 from app.chat.generation import Generation
+from app.chat.options import effective, sampling_of
 from app.engine_client import EngineClient
 from app.model_session import ModelSession
 from app.settings import Settings
 from app.storage.records import MessageRecord, MessageStatus
-from engine.protocol import GenerateRequest, ModelInfo, Role, SamplingParams
+from engine.protocol import GenerateRequest, ModelInfo, Role
 
 
 class Answering(QObject):
@@ -72,28 +73,43 @@ class Answering(QObject):
                 generation.sync()
 
     def answer(
-        self, conversation: Conversation, message_id: str, unsaved: Sequence[MessageRecord] = ()
-    ) -> Generation:
-        """Begin an answer to ``message_id``; ``unsaved`` are messages to be stored together with it."""
+        self,
+        conversation: Conversation,
+        message_id: str,
+        unsaved: Sequence[MessageRecord] = (),
+        seed: int | None = None,
+    ) -> None:
+        """Begin an answer to ``message_id``; ``unsaved`` are messages to be stored together with it.
+
+        With a ``seed`` it is drawn with that one, whatever the options say.
+        """
         message = conversation.new_message(
             message_id, Role.ASSISTANT, "", created_at=time.time(), status=MessageStatus.STREAMING
         )
-        conversation.record = replace(conversation.record, updated_at=message.created_at)
-        generation = Generation(conversation, message, self._collection, self)
+        self._begin(Generation(conversation, message, self._collection, self, seed), [*unsaved, message])
+
+    def continue_answer(self, conversation: Conversation, message: MessageRecord) -> None:
+        """Go on with an answer at its end, in its own message."""
+        message = replace(message, status=MessageStatus.STREAMING, error="", stats=None)
+        conversation.update(message)
+        self._begin(Generation(conversation, message, self._collection, self), [message])
+
+    def _begin(self, generation: Generation, unsaved: Sequence[MessageRecord]) -> None:
+        conversation = generation.conversation
+        conversation.record = replace(conversation.record, updated_at=time.time())
         self._generations.append(generation)
         generation.delta.connect(lambda channel, text: self.delta.emit(generation, channel, text))
         generation.reading.connect(lambda done, total, reused: self.reading.emit(generation, done, total, reused))
         generation.ended.connect(lambda: self._on_ended(generation))
         self._collection.save(
             conversation,
-            [*unsaved, message],
+            unsaved,
             on_saved=lambda: self._on_saved(generation),
             on_error=lambda sentence: generation.end(MessageStatus.FAILED, error=sentence),
         )
         self.started.emit(generation)
         if self._session.info is None:
             self.notice.emit(self._session.ensure())
-        return generation
 
     def stop(self, conversation_id: str) -> None:
         """Stop the conversation's answers; what was written stays."""
@@ -126,27 +142,14 @@ class Answering(QObject):
         conversation.update(message)
         conversation.record = replace(conversation.record, model_path=str(info.path))
         self._collection.save(conversation, [message])
-        assert message.parent_id is not None
+        values = effective(conversation.record.options, self._settings)
         request = GenerateRequest(
             generation.request_id,
-            conversation.prompt_for(message.parent_id, self._settings.value("system_prompt")),
-            sampling=self._sampling(),
-            max_tokens=self._settings.value("max_tokens"),
+            conversation.prompt_for(message.id, values["system_prompt"]),  # without the message while it is empty
+            sampling=sampling_of(values, generation.seed),
+            max_tokens=values["max_tokens"],
         )
         self._client.generate(request, generation.handle)
-
-    def _sampling(self) -> SamplingParams:
-        value = self._settings.value
-        return SamplingParams(
-            temperature=value("temperature"),
-            top_k=value("top_k"),
-            top_p=value("top_p"),
-            min_p=value("min_p"),
-            repeat_penalty=value("repeat_penalty"),
-            presence_penalty=value("presence_penalty"),
-            frequency_penalty=value("frequency_penalty"),
-            seed=seed if (seed := value("seed")) >= 0 else None,
-        )
 
     def _on_model_loaded(self, info: ModelInfo) -> None:
         for generation in list(self._generations):

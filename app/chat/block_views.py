@@ -35,6 +35,8 @@ from PySide6.QtWidgets import (
 
 from app.chat.blocks import Block, displayable
 from app.chat.highlight import file_suffix, highlight
+from app.chat.maths import Formula
+from app.chat.maths_text import replace_formula, shared_setter
 from app.chat.prose import IS_RULE, QUOTE_LEVEL, ProseWriter
 from app.theme import Theme
 from app.widgets.buttons import TextButton
@@ -153,6 +155,7 @@ class ProseView(TextView):
         self.document().setIndentWidth(theme.px(22))
         self.document().setDefaultFont(theme.font())
         self.setAccessibleName("Text of the answer")
+        shared_setter().was_set.connect(self._on_formula)
 
     def update_blocks(self, finished: Sequence[Block], open_blocks: Sequence[Block]) -> None:
         """Keep what was finished before, append ``finished`` for good and ``open_blocks`` for now."""
@@ -173,6 +176,12 @@ class ProseView(TextView):
         cursor.endEditBlock()
         self.rest_cursor()
         self.updateGeometry()
+
+    def _on_formula(self, formula: Formula) -> None:
+        changes = replace_formula(self.document(), formula, self._theme)
+        self._frozen_end += sum(growth for position, growth in changes if position < self._frozen_end)
+        if changes:
+            self.updateGeometry()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
@@ -206,6 +215,7 @@ class TableView(TextView):
         self._num_columns = 1
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setAccessibleName("Table")
+        shared_setter().was_set.connect(self._on_formula)
 
     def set_block(self, block: Block) -> None:
         """Show the table of ``block``."""
@@ -220,6 +230,10 @@ class TableView(TextView):
         cursor.endEditBlock()
         self.rest_cursor()
         self.updateGeometry()
+
+    def _on_formula(self, formula: Formula) -> None:
+        if replace_formula(self.document(), formula, self._theme):
+            self.updateGeometry()
 
     def _measure(self, width: int) -> int:
         wanted = self._num_columns * self._theme.px(84)

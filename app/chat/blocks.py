@@ -15,6 +15,8 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from app.chat.maths_syntax import use_maths
+
 MAX_OPEN_CHARACTERS = 6000
 """A longer paragraph or list is finished in parts, so that no answer, however odd, makes a frame expensive."""
 
@@ -56,7 +58,9 @@ class BlockUpdate:
 
 def _make_parser() -> MarkdownIt:
     # Raw HTML stays text: what a model writes between angle brackets is shown, never interpreted.
-    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    use_maths(parser)
+    return parser
 
 
 class BlockStream:

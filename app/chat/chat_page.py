@@ -13,6 +13,7 @@ from app.chat.controller import ChatController
 from app.chat.conversation import MessageView
 from app.chat.empty_states import EmptyState
 from app.chat.figures import reading_line
+from app.chat.message_actions import MessageAction
 from app.chat.transcript import COLUMN_PX, Transcript
 from app.theme import Theme
 from app.widgets.buttons import LookButton
@@ -79,6 +80,20 @@ class ChatPage(QWidget):
         if messages and messages[-1].record.role is Role.ASSISTANT and not self._controller.is_generating:
             self._controller.regenerate(messages[-1].record.id)
 
+    def continue_last(self) -> None:
+        """Let the model go on with the last answer."""
+        messages = self._controller.current_messages
+        if messages and messages[-1].record.role is Role.ASSISTANT and not self._controller.is_generating:
+            self._controller.continue_answer(messages[-1].record.id)
+
+    def step_version(self, step: Literal[-1, 1]) -> None:
+        """Show another version: of the message that has the focus, else of the last one that has versions."""
+        focused = self.transcript.focused_id()
+        views = [view for view in self._controller.current_messages if view.num_siblings > 1]
+        chosen = next((view for view in views if view.record.id == focused), views[-1] if views else None)
+        if chosen is not None:
+            self._controller.select_sibling(chosen.record.id, step)
+
     def last_answer(self) -> str:
         """The text of the last answer, "" without one."""
         for view in reversed(self._controller.current_messages):
@@ -92,8 +107,7 @@ class ChatPage(QWidget):
         controller, transcript, composer = self._controller, self.transcript, self.composer
         transcript.edit_requested.connect(controller.edit_and_resend)
         transcript.edit_left.connect(self.focus_composer)
-        transcript.regenerate_requested.connect(controller.regenerate)
-        transcript.sibling_requested.connect(self._on_sibling)
+        transcript.asked.connect(self._on_asked)
         transcript.notice.connect(self.show_notice)
         transcript.following_changed.connect(self._place_to_end)
         composer.send_requested.connect(self._on_send)
@@ -177,8 +191,21 @@ class ChatPage(QWidget):
         if self._controller.is_generating:
             self._controller.stop()
 
-    def _on_sibling(self, message_id: str, step: Literal[-1, 1]) -> None:
-        self._controller.select_sibling(message_id, step)
+    def _on_asked(self, message_id: str, action: MessageAction) -> None:
+        controller = self._controller
+        match action:
+            case MessageAction.PREVIOUS:
+                controller.select_sibling(message_id, -1)
+            case MessageAction.NEXT:
+                controller.select_sibling(message_id, 1)
+            case MessageAction.REGENERATE:
+                controller.regenerate(message_id)
+            case MessageAction.REPRODUCE:
+                controller.reproduce(message_id)
+            case MessageAction.CONTINUE:
+                controller.continue_answer(message_id)
+            case MessageAction.FORK:
+                controller.fork(message_id)
 
     def _on_suggestion(self, text: str) -> None:
         self.composer.set_text(text)

@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -38,8 +39,16 @@ class ConversationCollection(QObject):
 
     changed = Signal()
 
-    def __init__(self, store: ChatStore, settings: Settings, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        store: ChatStore,
+        settings: Settings,
+        parent: QObject | None = None,
+        new_options: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        """``new_options`` gives the options that a new conversation begins with."""
         super().__init__(parent)
+        self._new_options = new_options
         self._store = store
         self.folders = Folders(store, settings, self)
         self.trash = Trash(store, self)
@@ -86,7 +95,7 @@ class ConversationCollection(QObject):
             if record.active_leaf_id is None and not self.tree(record.id).branch():
                 return record
         now = time.time()
-        record = ConversationRecord(new_id(), UNTITLED, now, now)
+        record = ConversationRecord(new_id(), UNTITLED, now, now, options=self._new_options())
         self._records[record.id] = record
         return record
 
@@ -117,6 +126,12 @@ class ConversationCollection(QObject):
 
         self._store.write(work)
         self.changed.emit()
+
+    def add(self, conversation: Conversation) -> None:
+        """Take in a whole conversation from elsewhere, and store it."""
+        self._records[conversation.record.id] = conversation.record
+        self._trees[conversation.record.id] = conversation
+        self.save(conversation, conversation.messages())
 
     def save(
         self,

@@ -6,8 +6,7 @@ store), the answering (generations) and the model session.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,10 +14,12 @@ from typing import Any, Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.answering import Answering
+from app.chat.branching import Branching
 from app.chat.collection import ConversationCollection
-from app.chat.conversation import UNTITLED, MessageView, clean_text, title_from
+from app.chat.conversation import MessageView, clean_text
 from app.chat.folders import Folders
 from app.chat.generation import Generation
+from app.chat.presets import Presets
 from app.chat.trash import Trash
 from app.engine_client import EngineClient
 from app.model_session import ModelEntry, ModelSession
@@ -37,6 +38,7 @@ class ChatController(QObject):
     Attributes:
         conversations: what the list shows: pinned first, then the last written first; filtered while searching.
         current_id: the conversation that is open; always one, unsent new ones included.
+        presets: named options that a conversation may take over.
 
     Signals: as declared; each about a conversation or message carries its id, and views drop foreign ids.
     """
@@ -73,8 +75,10 @@ class ChatController(QObject):
         self._session = session
         self._settings = settings
         self._find_models = find_models
-        self._collection = ConversationCollection(store, settings, self)
+        self.presets = Presets(store, settings, self)
+        self._collection = ConversationCollection(store, settings, self, self.presets.default_options)
         self._answering = Answering(client, session, self._collection, settings, self)
+        self._branching = Branching(self._collection, self._answering)
         self._counted_text = ""
         self._counter = Throttle(COUNT_DELAY_MS, self._count, self)
         last = settings.value("last_conversation")
@@ -198,6 +202,12 @@ class ChatController(QObject):
         """Keep the ``conversations`` with these words in titles or messages; ``conversations_changed`` follows."""
         self._collection.search(text)
 
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Let the open conversation have these options of its own."""
+        record = self._collection.record(self._current_id)
+        if record.options != options:
+            self._collection.update(replace(record, options=dict(options)))
+
     def save_draft(self, text: str) -> None:
         self._collection.set_draft(self._current_id, clean_text(text))
 
@@ -218,17 +228,35 @@ class ChatController(QObject):
 
     def regenerate(self, message_id: str) -> None:
         """Write another answer beside ``message_id``; given a message of the person, an answer to it."""
-        tree = self._collection.tree(self._current_id)
-        if message_id not in tree:
-            return
-        message = tree.message(message_id)
-        question_id = message.parent_id if message.role is Role.ASSISTANT else message.id
-        if question_id is None or question_id not in tree:
+        if self._branching.regenerate(self._current_id, message_id):
+            self.conversation_opened.emit(self._current_id)
+        else:
             self.notice.emit("There is no message that this answer could be written anew for.")
-            return
-        self._answering.stop(self._current_id)
-        self._answering.answer(tree, question_id)
-        self.conversation_opened.emit(self._current_id)
+
+    def reproduce(self, message_id: str) -> None:
+        """Write an answer again with the seed that it was drawn with."""
+        tree = self._collection.tree(self._current_id)
+        seed = (tree.message(message_id).stats or {}).get("seed") if message_id in tree else None
+        if isinstance(seed, int) and self._branching.regenerate(self._current_id, message_id, seed):
+            self.conversation_opened.emit(self._current_id)
+        else:
+            self.notice.emit("The seed of this answer is not known, so it cannot be drawn again.")
+
+    def continue_answer(self, message_id: str) -> None:
+        """Let the model go on with an answer where it ends."""
+        if self._branching.continue_answer(self._current_id, message_id):
+            self.conversation_opened.emit(self._current_id)
+
+    def branch_from(self, message_id: str, content: str) -> None:
+        """Write a version of an answer that begins with ``content``."""
+        if self._branching.branch_from(self._current_id, message_id, content):
+            self.conversation_opened.emit(self._current_id)
+
+    def fork(self, message_id: str) -> None:
+        """Copy the chat up to a message into a new one, and open that."""
+        self._answering.sync(self._current_id)
+        if (record := self._branching.fork(self._current_id, message_id)) is not None:
+            self._open(record.id)
 
     def edit_and_resend(self, message_id: str, text: str) -> None:
         """Put an edited version beside a message and answer it; the original stays.
@@ -238,26 +266,17 @@ class ChatController(QObject):
         tree = self._collection.tree(self._current_id)
         if message_id not in tree or not text.strip():
             return
-        self._answering.stop(self._current_id)
         message = tree.message(message_id)
         if message.role is Role.ASSISTANT:
-            edited = tree.new_message(
-                message.parent_id,
-                Role.ASSISTANT,
-                clean_text(text),
-                created_at=time.time(),
-                model_name=message.model_name,
-            )
-            self._collection.save(tree, [edited])
+            self._branching.edit_answer(self._current_id, message_id, text)
         else:
+            self._answering.stop(self._current_id)
             self._send(message.parent_id, text)
         self.conversation_opened.emit(self._current_id)
 
     def select_sibling(self, message_id: str, step: Literal[-1, 1]) -> None:
         """Show the previous or next alternative; ``conversation_opened`` follows for the same id."""
-        tree = self._collection.tree(self._current_id)
-        if message_id in tree and tree.select_sibling(message_id, step):
-            self._collection.update(tree.record)
+        if self._branching.select_sibling(self._current_id, message_id, step):
             self.conversation_opened.emit(self._current_id)
             self._report_context()
 
@@ -304,12 +323,8 @@ class ChatController(QObject):
             self._collection.update(*(replace(record, **fields) for record in records))
 
     def _send(self, parent_id: str | None, text: str) -> None:
-        text = clean_text(text)
+        question = self._branching.ask(self._current_id, parent_id, text)
         tree = self._collection.tree(self._current_id)
-        if tree.record.title == UNTITLED and not len(tree):
-            tree.record = replace(tree.record, title=title_from(text))
-        question = tree.new_message(parent_id, Role.USER, text, created_at=time.time())
-        tree.record = replace(tree.record, draft="")
         self.message_added.emit(self._current_id, tree.view(question.id))
         self._answering.answer(tree, question.id, [question])
 

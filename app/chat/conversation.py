@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import Message, Role
@@ -96,7 +95,11 @@ class Conversation:
         path.reverse()
         return path
 
-    def select_sibling(self, message_id: str, step: Literal[-1, 1]) -> bool:
+    def has_replies(self, message_id: str) -> bool:
+        """Whether messages follow this one."""
+        return bool(self._children.get(message_id))
+
+    def select_sibling(self, message_id: str, step: int) -> bool:
         """Show the previous or next alternative to a message and what was written last below it."""
         siblings = self._children[self._parent(self._messages[message_id])]
         index = siblings.index(message_id) + step
@@ -125,6 +128,7 @@ class Conversation:
         created_at: float,
         status: MessageStatus = MessageStatus.COMPLETE,
         model_name: str = "",
+        reasoning: str = "",
     ) -> MessageRecord:
         """Make a message, add it and return it."""
         message = MessageRecord(
@@ -133,6 +137,7 @@ class Conversation:
             parent_id,
             role,
             content,
+            reasoning,
             created_at=created_at,
             status=status,
             model_name=model_name,

@@ -34,6 +34,7 @@ class Generation(QObject):
     Attributes:
         conversation: the tree that holds the message.
         request_id: of the engine's request; fresh for each generation.
+        seed: to draw the answer with; None leaves it to the options.
         is_saved: the message is on disk, so the engine may begin.
         is_submitted: the engine has the request.
         is_stopping: the person has stopped it; the end is on its way.
@@ -53,10 +54,13 @@ class Generation(QObject):
         message: MessageRecord,
         collection: ConversationCollection,
         parent: QObject | None = None,
+        seed: int | None = None,
     ) -> None:
+        """What ``message`` holds already is gone on with."""
         super().__init__(parent)
         self.conversation = conversation
         self.message_id = message.id
+        self.seed = seed
         self.request_id = new_id()
         self.is_saved = False
         self.is_submitted = False
@@ -68,8 +72,8 @@ class Generation(QObject):
         self._reasoning_began_s: float | None = None
         self._reasoning_ms: float | None = None
         self._collection = collection
-        self._answer: list[str] = []
-        self._reasoning: list[str] = []
+        self._answer: list[str] = [message.content]
+        self._reasoning: list[str] = [message.reasoning]
         self._saver = Throttle(SAVE_INTERVAL_MS, self._save, self)
 
     @property

@@ -10,6 +10,7 @@ from app.chat.block_views import TextView
 from app.chat.blocks import displayable
 from app.chat.conversation import MessageView
 from app.chat.figures import count
+from app.chat.message_actions import OWN_ACTIONS
 from app.chat.message_view import MessageWidget
 from app.chat.prose import LINE_PX
 from app.theme import Theme
@@ -24,7 +25,7 @@ class OwnMessage(MessageWidget):
     """The bubble. Long texts are folded; nothing in them is interpreted."""
 
     def __init__(self, theme: Theme, view: MessageView, parent: QWidget | None = None) -> None:
-        super().__init__(theme, view, is_own=True, parent=parent)
+        super().__init__(theme, view, OWN_ACTIONS, is_own=True, parent=parent)
         self.setObjectName("ownMessage")
         px = theme.px
         self._bubble = QFrame()

@@ -27,6 +27,7 @@ from PySide6.QtGui import (
 )
 
 from app.chat.blocks import displayable
+from app.chat.maths_text import write_formula
 from app.theme import Theme
 from app.widgets.label import plain_tooltip
 
@@ -102,6 +103,11 @@ class ProseWriter:
                     self._begin(cursor, state, use_existing=use_existing, is_code=True)
                     cursor.insertText(displayable(line) or "\u200b", self._code_format(self._plain))
                     use_existing = False
+            elif kind == "math_block":
+                self._begin(cursor, state, use_existing=use_existing, is_centred=True)
+                base = self._base_format("", state)
+                write_formula(cursor, token.content, is_display=True, outer=base, theme=self._theme)
+                use_existing = False
             elif kind == "hr":
                 self._begin(cursor, state, use_existing=use_existing, is_rule=True)
                 cursor.insertText("\u200b", self._plain)
@@ -122,6 +128,9 @@ class ProseWriter:
                 cursor.insertText(displayable(token.content), self._code_format(formats[-1]))
             elif kind in {"softbreak", "hardbreak"}:
                 cursor.insertText("\u2028", formats[-1])
+            elif kind in {"math_inline", "math_inline_double"}:
+                is_display = kind == "math_inline_double"
+                write_formula(cursor, token.content, is_display=is_display, outer=formats[-1], theme=self._theme)
             elif kind == "image":
                 self._write_image(cursor, token, formats[-1])
             elif token.content:
@@ -167,6 +176,7 @@ class ProseWriter:
         use_existing: bool = False,
         is_rule: bool = False,
         is_code: bool = False,
+        is_centred: bool = False,
     ) -> None:
         px = self._theme.px
         block = QTextBlockFormat()
@@ -180,6 +190,8 @@ class ProseWriter:
             block.setBackground(QBrush(self._theme.colour("code")))
             block.setBottomMargin(0)
             block.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        if is_centred:
+            block.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         if state.quotes:
             block.setLeftMargin(px(16) * state.quotes)
             block.setProperty(QUOTE_LEVEL, state.quotes)

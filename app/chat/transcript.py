@@ -35,15 +35,15 @@ class Transcript(QScrollArea):
         is_following: the view stays at the end while the answer grows.
 
     Signals:
-        edit_requested(message_id, text), regenerate_requested(message_id), sibling_requested(message_id, step)
+        asked(message_id, MessageAction): what the person wants of a message.
+        edit_requested(message_id, text): it was written anew.
         edit_left: an editor that had the keyboard's focus is gone.
         notice(text): something could not be done.
         following_changed(is_following): the person left the end, or came back to it.
     """
 
+    asked = Signal(str, object)
     edit_requested = Signal(str, str)
-    regenerate_requested = Signal(str)
-    sibling_requested = Signal(str, int)
     edit_left = Signal()
     notice = Signal(str)
     following_changed = Signal(bool)
@@ -135,6 +135,12 @@ class Transcript(QScrollArea):
                 return True
         return False
 
+    def focused_id(self) -> str:
+        """The id of the message that the keyboard's focus is on or in; "" for none."""
+        focus = QApplication.focusWidget()
+        inside = (w for w in self._widgets if focus is not None and (focus is w or w.isAncestorOf(focus)))
+        return next((widget.message_id for widget in inside), "")
+
     def scroll_to_end(self) -> None:
         """Go to the end and follow it."""
         self._set_following(True)
@@ -164,8 +170,7 @@ class Transcript(QScrollArea):
         widget: MessageWidget = kind(self._theme, view)
         widget.edit_requested.connect(self.edit_requested)
         widget.edit_left.connect(self.edit_left)
-        widget.regenerate_requested.connect(self.regenerate_requested)
-        widget.sibling_requested.connect(self.sibling_requested)
+        widget.asked.connect(self.asked)
         widget.notice.connect(self.notice)
         return widget
 

@@ -7,11 +7,11 @@ from itertools import groupby
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
-from app.preferences.setting_field import make_field
 from app.settings import SETTINGS, Setting, Settings
 from app.theme import Theme
-from app.widgets.buttons import IconButton, TextButton
+from app.widgets.buttons import IconButton
 from app.widgets.label import Label
+from app.widgets.setting_row import SettingRow
 
 _COLUMN_PX = 760
 
@@ -123,65 +123,3 @@ class PreferencesPage(QWidget):
             assert isinstance(layout, QVBoxLayout)
             layout.setContentsMargins(px(18), px(14), px(18), px(16))
             layout.setSpacing(px(16))
-
-
-class SettingRow(QWidget):
-    """One setting: its title and sentence on the left, its field on the right, and the way back to the default."""
-
-    def __init__(self, setting: Setting, settings: Settings, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._setting = setting
-        self._settings = settings
-        self._theme = theme
-        self.searched_text = f"{setting.title} {setting.help} {setting.group}".lower()
-        title = Label(setting.title, "strong")
-        help_text = Label(setting.help, "help")
-        help_text.setWordWrap(True)
-        self.field = make_field(setting, theme)
-        self.field.editor.setAccessibleName(setting.title)
-        self.field.editor.setAccessibleDescription(setting.help)
-        title.setBuddy(self.field.editor)
-        self._reset = TextButton(theme, "Default")
-        self._reset.setAccessibleName(f"{setting.title}: back to the default")
-        self._reset.clicked.connect(lambda: settings.set(setting.key, setting.default))
-        policy = self._reset.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self._reset.setSizePolicy(policy)
-        self._words = QVBoxLayout()
-        self._words.addWidget(title)
-        self._words.addWidget(help_text)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._row = QHBoxLayout()
-        self._row.addLayout(self._words, 1)
-        self._row.addWidget(self._reset)
-        self._column.addLayout(self._row)
-        if self.field.is_wide:
-            self._column.addWidget(self.field.editor)
-        else:
-            self._row.addWidget(self.field.editor)
-        self.field.changed.connect(self._on_field)
-        settings.changed.connect(self._on_setting)
-        self._apply_metrics()
-        theme.changed.connect(self._apply_metrics)
-        self._show()
-
-    def _on_field(self, value: object) -> None:
-        try:
-            self._settings.set(self._setting.key, value)  # type: ignore[arg-type]
-        except ValueError:
-            self._show()
-
-    def _on_setting(self, key: str) -> None:
-        if key == self._setting.key:
-            self._show()
-
-    def _show(self) -> None:
-        value = self._settings.value(self._setting.key)
-        self.field.show_value(value)
-        self._reset.setVisible(value != self._setting.default)
-
-    def _apply_metrics(self) -> None:
-        self._words.setSpacing(self._theme.px(2))
-        self._row.setSpacing(self._theme.px(8))
-        self._column.setSpacing(self._theme.px(8))

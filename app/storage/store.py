@@ -17,7 +17,14 @@ from PySide6.QtCore import QObject, Signal
 
 from app.storage import conversations, folders
 from app.storage.database import is_busy, open_database
-from app.storage.records import ConversationRecord, FolderRecord, MessageRecord, TrashRecord
+from app.storage.records import (
+    AttachmentRecord,
+    ConversationRecord,
+    FolderRecord,
+    MessageRecord,
+    PresetRecord,
+    TrashRecord,
+)
 from app.tasks import TaskRunner
 
 _log = logging.getLogger(__name__)
@@ -74,6 +81,14 @@ class ChatStore(QObject):
     def read_folders(self) -> list[FolderRecord]:
         """All folders by name."""
         return folders.read_folders(self._reader)
+
+    def read_presets(self) -> list[PresetRecord]:
+        """All presets by name."""
+        return folders.read_presets(self._reader)
+
+    def read_attachments(self, conversation_id: str) -> list[AttachmentRecord]:
+        """The attachments of a conversation's messages and of its draft."""
+        return folders.read_attachments(self._reader, conversation_id)
 
     def find(self, words: Sequence[str], on_found: Callable[[dict[str, set[str]]], None]) -> None:
         """Look for words in all messages, beside the GUI thread; ``on_found`` gets each one's conversation ids."""

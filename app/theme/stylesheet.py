@@ -19,6 +19,8 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     #preferencesPage QScrollArea > QWidget > QWidget {{
         background: {p.background}; }}
     #sidebar {{ background: {p.sidebar}; border-right: 1px solid {p.hairline}; }}
+    #optionsPanel, #optionsPanel QScrollArea > QWidget > QWidget {{ background: {p.sidebar}; }}
+    #optionsPanel {{ border-left: 1px solid {p.hairline}; }}
     #bar {{ background: {p.background}; border-bottom: 1px solid {p.hairline}; }}
     #transcript, #transcript > QWidget > QWidget {{ background: {p.background}; border: none; }}
     #composer, QFrame[look="card"] {{

@@ -58,6 +58,12 @@ class ElidingButton(LookButton):
         super().__init__(theme, text, look, parent=parent)
         self._whole_text = text
 
+    def set_whole_text(self, text: str) -> None:
+        """Show another text."""
+        self._whole_text = text
+        self._elide()
+        self.updateGeometry()
+
     def minimumSizeHint(self) -> QSize:
         return QSize(self._theme.px(80), super().minimumSizeHint().height())
 
@@ -67,6 +73,9 @@ class ElidingButton(LookButton):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._elide()
+
+    def _elide(self) -> None:
         room = self.width() - self._theme.px(32)
         shown = self.fontMetrics().elidedText(self._whole_text, Qt.TextElideMode.ElideRight, room)
         self.setText(shown)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.controller import ChatController
 from app.chat.figures import count
 from app.theme import Theme
-from app.widgets.buttons import IconButton
-from app.widgets.label import Label
+from app.widgets.buttons import IconButton, LookButton
+from app.widgets.label import Label, plain_tooltip
 from app.widgets.meter import Meter
 from app.window.model_button import ModelButton
 from engine.protocol import ModelInfo
@@ -27,13 +27,16 @@ class Bar(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._theme = theme
         self._numbers = (0, 0, 0)
+        self._preset = ""
         self.sidebar_button = IconButton(theme, "sidebar", "Show the sidebar (Ctrl+B)")
         self.model_button = ModelButton(controller, theme)
+        self.options_button = LookButton(theme, "", "", "sliders", "muted")
         self._label = Label("", "muted")
         self._meter = Meter(theme, "Context used")
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.sidebar_button)
         self._row.addWidget(self.model_button)
+        self._row.addWidget(self.options_button)
         self._row.addStretch(1)
         self._row.addWidget(self._label)
         self._row.addWidget(self._meter)
@@ -49,6 +52,11 @@ class Bar(QWidget):
     def context_text(self) -> str:
         """The numbers as they are shown."""
         return self._label.text()
+
+    def set_preset(self, name: str) -> None:
+        """The name of the preset that the open chat has taken over; "" for none."""
+        self._preset = name
+        self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -79,12 +87,18 @@ class Bar(QWidget):
         px = self._theme.px
         is_wide = self.width() >= px(600)
         self._label.setText(f"{'Context ' if is_wide else ''}{count(used)} of {count(total)}")
+        shown = QFontMetrics(self.font()).elidedText(self._preset, Qt.TextElideMode.ElideRight, px(140))
+        self.options_button.setText(shown if self.width() >= px(700) else "")
+        name = f"Options of this chat (Ctrl+Shift+O): preset {self._preset or 'none'}"
+        self.options_button.setAccessibleName(name)
+        self.options_button.setToolTip(plain_tooltip(name))
         self._label.setVisible(total > 0)
         self._meter.setVisible(total > 0 and self.width() >= px(520))
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
         self.setFixedHeight(px(HEIGHT_PX))
+        self.options_button.setFixedHeight(px(33))
         self._row.setContentsMargins(px(16), 0, px(16), 1)
         self._row.setSpacing(px(10))
         self._fit()

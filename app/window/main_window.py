@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.chat_page import ChatPage
 from app.chat.controller import ChatController
+from app.chat.options_panel import OptionsPanel
 from app.chat.trash_page import TrashPage
 from app.preferences.preferences_page import PreferencesPage
 from app.settings import Settings
@@ -61,6 +62,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Fireside")
         self.bar = Bar(controller, self._theme)
         self.chat_page = ChatPage(controller, self._theme)
+        self.options_panel = OptionsPanel(controller, settings, self._theme)
         self.pages = Pages(
             (
                 PageEntry(CHAT, "", self._make_chat),
@@ -74,8 +76,10 @@ class MainWindow(QMainWindow):
         self._menus: Menus = build_menus(self, self._theme, settings, self._actions(), self.pages.entries)
         self._wire()
         self._set_sidebar(bool(settings.value("is_sidebar_visible")))
+        self._set_options_panel(bool(settings.value("is_options_panel_visible")))
         self._restore_geometry()
         self._refresh()
+        self.options_panel.refresh()
         self.chat_page.focus_composer()
 
     # ------------------------------------------------------------------------------------------ layout
@@ -86,7 +90,11 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.bar)
-        column.addWidget(self.chat_page, 1)
+        beside = QHBoxLayout()
+        beside.setSpacing(0)
+        beside.addWidget(self.chat_page, 1)
+        beside.addWidget(self.options_panel)
+        column.addLayout(beside, 1)
         return chat
 
     def _lay_out(self) -> None:
@@ -112,6 +120,10 @@ class MainWindow(QMainWindow):
         self.sidebar.delete_requested.connect(self._delete)
         self.bar.sidebar_button.clicked.connect(self._toggle_sidebar)
         self.bar.model_button.open_requested.connect(self._open_model)
+        self.bar.options_button.clicked.connect(self._toggle_options)
+        self.options_panel.closed.connect(self._toggle_options)
+        self.options_panel.notice.connect(self.chat_page.show_notice)
+        self.options_panel.preset_shown.connect(self.bar.set_preset)
         self.chat_page.open_model_requested.connect(self._open_model)
         self._settings.notice.connect(self.chat_page.show_notice)
         for signal in (
@@ -133,10 +145,14 @@ class MainWindow(QMainWindow):
             show_page=self.show_page,
             search=self._search,
             toggle_sidebar=self._toggle_sidebar,
+            toggle_options=self._toggle_options,
             toggle_full_screen=self._toggle_full_screen,
             write=self._write,
             stop=controller.stop,
             regenerate=page.regenerate_last,
+            continue_answer=page.continue_last,
+            previous_version=lambda: page.step_version(-1),
+            next_version=lambda: page.step_version(1),
             edit_last=lambda: self._show_chat(keep_focus=page.transcript.edit_last()),
             copy_answer=lambda: QGuiApplication.clipboard().setText(page.last_answer()),
             rename=self._rename,
@@ -214,6 +230,11 @@ class MainWindow(QMainWindow):
         self._set_sidebar(self.sidebar.isHidden())
         self._settings.set("is_sidebar_visible", not self.sidebar.isHidden())
 
+    def _toggle_options(self) -> None:
+        self._show_chat(keep_focus=True)
+        self._set_options_panel(self.options_panel.isHidden())
+        self._settings.set("is_options_panel_visible", not self.options_panel.isHidden())
+
     def _toggle_full_screen(self) -> None:
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
 
@@ -223,6 +244,14 @@ class MainWindow(QMainWindow):
         self.sidebar.setVisible(is_visible)
         self.bar.sidebar_button.setVisible(not is_visible)
         self._menus.sidebar.setChecked(is_visible)
+
+    def _set_options_panel(self, is_visible: bool) -> None:
+        focus = QApplication.focusWidget()
+        had_focus = focus is not None and self.options_panel.isAncestorOf(focus)
+        self.options_panel.setVisible(is_visible)
+        self._menus.options.setChecked(is_visible)
+        if had_focus and not is_visible:
+            self.chat_page.focus_composer()
 
     def _record(self, conversation_id: str) -> ConversationRecord | None:
         return next((record for record in self._controller.conversations if record.id == conversation_id), None)
@@ -238,6 +267,7 @@ class MainWindow(QMainWindow):
         is_generating = controller.is_generating
         menus.stop.setEnabled(is_generating)
         menus.regenerate.setEnabled(bool(messages) and not is_generating)
+        menus.continue_answer.setEnabled(bool(messages) and not is_generating)
         menus.edit_last.setEnabled(bool(messages) and not is_generating)
         menus.copy_answer.setEnabled(bool(messages))
         for action in (menus.rename, menus.pin, menus.delete):
@@ -264,6 +294,7 @@ class MainWindow(QMainWindow):
         if is_narrow != self._was_narrow:
             self._was_narrow = is_narrow
             self._set_sidebar(not is_narrow and bool(self._settings.value("is_sidebar_visible")))
+            self._set_options_panel(not is_narrow and bool(self._settings.value("is_options_panel_visible")))
 
     def closeEvent(self, event: QCloseEvent) -> None:
         geometry = base64.b64encode(self.saveGeometry().data()).decode("ascii")

@@ -25,10 +25,14 @@ class WindowActions:
     show_page: Callable[[str], None]
     search: Callable[[], None]
     toggle_sidebar: Callable[[], None]
+    toggle_options: Callable[[], None]
     toggle_full_screen: Callable[[], None]
     write: Callable[[], None]
     stop: Callable[[], None]
     regenerate: Callable[[], None]
+    continue_answer: Callable[[], None]
+    previous_version: Callable[[], None]
+    next_version: Callable[[], None]
     edit_last: Callable[[], None]
     copy_answer: Callable[[], None]
     rename: Callable[[], None]
@@ -47,6 +51,7 @@ class Menus:
 
     stop: QAction
     regenerate: QAction
+    continue_answer: QAction
     edit_last: QAction
     copy_answer: QAction
     rename: QAction
@@ -54,6 +59,7 @@ class Menus:
     delete: QAction
     eject: QAction
     sidebar: QAction
+    options: QAction
 
 
 def build_menus(
@@ -72,12 +78,15 @@ def build_menus(
     leave = _add(file_menu, "Quit", "Ctrl+Q", window.close)
     leave.setMenuRole(QAction.MenuRole.QuitRole)
     _build_edit_menu(bar.addMenu("&Edit"), actions)
-    sidebar = _build_view_menu(bar.addMenu("&View"), theme, settings, actions, pages)
+    sidebar, options = _build_view_menu(bar.addMenu("&View"), theme, settings, actions, pages)
 
     chat = bar.addMenu("&Chat")
     _add(chat, "Write a message", "Ctrl+L", actions.write)
     stop = _add(chat, "Stop the answer", "Ctrl+.", actions.stop)
     regenerate = _add(chat, "Regenerate the answer", "Ctrl+R", actions.regenerate)
+    continue_answer = _add(chat, "Continue the answer", "Ctrl+Shift+R", actions.continue_answer)
+    _add(chat, "Previous version", "Alt+Left", actions.previous_version)
+    _add(chat, "Next version", "Alt+Right", actions.next_version)
     edit_last = _add(chat, "Edit the last message", "Ctrl+Up", actions.edit_last)
     copy_answer = _add(chat, "Copy the last answer", "Ctrl+Shift+C", actions.copy_answer)
     chat.addSeparator()
@@ -94,7 +103,9 @@ def build_menus(
     _add(help_menu, "Keyboard shortcuts", "F1", actions.shortcuts)
     about = _add(help_menu, "About Fireside", "", actions.about)
     about.setMenuRole(QAction.MenuRole.AboutRole)
-    return Menus(stop, regenerate, edit_last, copy_answer, rename, pin, delete, eject, sidebar)
+    return Menus(
+        stop, regenerate, continue_answer, edit_last, copy_answer, rename, pin, delete, eject, sidebar, options
+    )
 
 
 def shortcuts_of(window: QMainWindow) -> list[tuple[str, str]]:
@@ -155,9 +166,11 @@ def _edit_action(menu: QMenu, name: str, key: QKeySequence.StandardKey, method: 
 
 def _build_view_menu(
     menu: QMenu, theme: Theme, settings: Settings, actions: WindowActions, pages: Sequence[PageEntry]
-) -> QAction:
+) -> tuple[QAction, QAction]:
     sidebar = _add(menu, "Sidebar", "Ctrl+B", actions.toggle_sidebar)
     sidebar.setCheckable(True)
+    options = _add(menu, "Options of the chat", "Ctrl+Shift+O", actions.toggle_options)
+    options.setCheckable(True)
     for entry in pages:
         if entry.title and entry.name != SETTINGS:
             _add(menu, entry.title, entry.keys, partial(actions.show_page, entry.name))
@@ -184,7 +197,7 @@ def _build_view_menu(
     looks.aboutToShow.connect(show_choice)
     menu.addSeparator()
     _add(menu, "Full screen", "F11", actions.toggle_full_screen)
-    return sidebar
+    return sidebar, options
 
 
 def _add(menu: QMenu, text: str, keys: str, run: Callable[[], object]) -> QAction:

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.conversation import MessageView
 from app.chat.folders import Folders
+from app.chat.presets import Presets
 from app.chat.trash import Trash
 from app.model_session import ModelEntry
 from app.settings import Settings
@@ -66,7 +67,7 @@ class _NoStore:
     def read_folders(self) -> list[object]:
         return []
 
-    read_trash = read_folders
+    read_trash = read_presets = read_folders
 
     def write(self, *_arguments: object) -> None:
         return
@@ -110,6 +111,7 @@ class FakeController(QObject):
         self.folders.changed.connect(self.conversations_changed)
         self.trash = Trash(_NoStore())  # type: ignore[arg-type]
         self._filter = ""
+        self.presets = Presets(_NoStore(), Settings())  # type: ignore[arg-type]
         self.takes_messages = True
         self.current_id = self._make("", in_list=False)
 
@@ -198,11 +200,27 @@ class FakeController(QObject):
     def regenerate(self, message_id: str) -> None:
         self.calls.append(("regenerate", message_id))
 
+    def reproduce(self, message_id: str) -> None:
+        self.calls.append(("reproduce", message_id))
+
+    def continue_answer(self, message_id: str) -> None:
+        self.calls.append(("continue_answer", message_id))
+
+    def branch_from(self, message_id: str, content: str) -> None:
+        self.calls.append(("branch_from", message_id, content))
+
+    def fork(self, message_id: str) -> None:
+        self.calls.append(("fork", message_id))
+
     def edit_and_resend(self, message_id: str, text: str) -> None:
         self.calls.append(("edit_and_resend", message_id, text))
 
     def select_sibling(self, message_id: str, step: int) -> None:
         self.calls.append(("select_sibling", message_id, step))
+
+    def set_options(self, options: dict[str, object]) -> None:
+        self.calls.append(("set_options", options))
+        self._records[self.current_id] = replace(self.current_conversation, options=dict(options))
 
     def save_draft(self, text: str) -> None:
         self.calls.append(("save_draft", text))

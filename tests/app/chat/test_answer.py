@@ -9,6 +9,7 @@ from app.chat.answer import Answer
 from app.chat.answer_body import AnswerBody
 from app.chat.block_views import CodeCard, ProseView, TableView
 from app.chat.conversation import MessageView
+from app.chat.message_actions import MessageAction
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
 from engine.protocol import Role
@@ -200,5 +201,5 @@ def test_reasoning_streams_apart_from_the_answer(theme: Theme, qtbot: QtBot) -> 
 def test_copy_gives_the_exact_text(theme: Theme, qtbot: QtBot) -> None:
     answer = Answer(theme, _view("<smirk> **waffles** \u0000"))
     qtbot.addWidget(answer)
-    answer.foot._copy.click()
+    answer.foot._buttons[MessageAction.COPY].click()
     assert QGuiApplication.clipboard().text() == "<smirk> **waffles** \u0000"

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.answer import Answer
 from app.chat.conversation import MessageView
+from app.chat.message_actions import MessageAction
 from app.chat.own_message import OwnMessage
 from app.chat.transcript import ALIVE_AT_FIRST, ALIVE_AT_REST, ALIVE_STEP, Transcript
 from app.storage.records import MessageRecord, MessageStatus
@@ -191,10 +192,10 @@ def test_foreign_pieces_are_dropped(transcript: Transcript) -> None:
 def test_only_the_last_answer_shows_its_actions_at_rest(transcript: Transcript) -> None:
     transcript.show_conversation(_messages(4))
     first, last = transcript.widgets[1], transcript.widgets[3]
-    assert not first.foot._copy.isVisible()
-    assert last.foot._copy.isVisible()
+    assert not first.foot._buttons[MessageAction.COPY].isVisible()
+    assert last.foot._buttons[MessageAction.COPY].isVisible()
     first.set_focus_inside(True)
-    assert first.foot._copy.isVisible()
+    assert first.foot._buttons[MessageAction.COPY].isVisible()
 
 
 def test_a_message_is_edited_in_place(transcript: Transcript, qtbot: QtBot) -> None:
@@ -253,5 +254,5 @@ def test_an_own_message_that_wakes_up_opens_no_window(transcript: Transcript) ->
     transcript.show_conversation(_messages(2))
     before = {widget for widget in QApplication.topLevelWidgets() if widget.isVisible()}
     transcript.widgets[0].set_focus_inside(True)
-    assert transcript.widgets[0].foot._copy.isVisible()
+    assert transcript.widgets[0].foot._buttons[MessageAction.COPY].isVisible()
     assert {widget for widget in QApplication.topLevelWidgets() if widget.isVisible()} == before

@@ -4,10 +4,11 @@ import pytest
 from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QSpinBox
 from pytestqt.qtbot import QtBot
 
-from app.preferences.preferences_page import PreferencesPage, SettingRow
-from app.preferences.setting_field import LEAST_WORDS
+from app.preferences.preferences_page import PreferencesPage
 from app.settings import SETTINGS, Settings
 from app.theme import Theme
+from app.widgets.setting_field import LEAST_WORDS
+from app.widgets.setting_row import SettingRow
 
 
 @pytest.fixture

@@ -1,0 +1,133 @@
+"""What makes a conversation a tree: other answers, edited messages, continued answers, copies into a new chat.
+
+Nothing is ever taken away: each of these adds messages beside the old ones, or goes on at an open end.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from app.chat.answering import Answering
+from app.chat.collection import ConversationCollection
+from app.chat.conversation import UNTITLED, Conversation, clean_text, title_from
+from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
+from engine.protocol import Role
+
+
+class Branching:
+    """Grows the trees of a collection; answers are written by ``answering``.
+
+    Each method returns False when the message is unknown or nothing can be done with it.
+    """
+
+    def __init__(self, collection: ConversationCollection, answering: Answering) -> None:
+        self._collection = collection
+        self._answering = answering
+
+    def ask(self, conversation_id: str, parent_id: str | None, text: str) -> MessageRecord:
+        """Put the person's message under ``parent_id`` and return it; nothing answers it yet."""
+        text = clean_text(text)
+        tree = self._collection.tree(conversation_id)
+        if tree.record.title == UNTITLED and not len(tree):
+            tree.record = replace(tree.record, title=title_from(text))
+        question = tree.new_message(parent_id, Role.USER, text, created_at=time.time())
+        tree.record = replace(tree.record, draft="")
+        return question
+
+    def regenerate(self, conversation_id: str, message_id: str, seed: int | None = None) -> bool:
+        """Write another answer beside ``message_id``; given a message of the person, an answer to it.
+
+        With a ``seed`` the answer is drawn with it, whatever the settings say.
+        """
+        tree = self._collection.tree(conversation_id)
+        if message_id not in tree:
+            return False
+        message = tree.message(message_id)
+        question_id = message.parent_id if message.role is Role.ASSISTANT else message.id
+        if question_id is None or question_id not in tree:
+            return False
+        self._answering.stop(conversation_id)
+        self._answering.answer(tree, question_id, seed=seed)
+        return True
+
+    def edit_answer(self, conversation_id: str, message_id: str, text: str) -> bool:
+        """Put a version of an answer, as the person wrote it, beside it."""
+        tree = self._collection.tree(conversation_id)
+        if message_id not in tree:
+            return False
+        self._answering.stop(conversation_id)
+        self._collection.save(tree, [self._copy_beside(tree, message_id, clean_text(text))])
+        return True
+
+    def continue_answer(self, conversation_id: str, message_id: str) -> bool:
+        """Let the model go on with an answer.
+
+        Where messages follow it already, a copy beside it goes on, so that what was said to it stays true.
+        """
+        tree = self._collection.tree(conversation_id)
+        if message_id not in tree or tree.message(message_id).role is not Role.ASSISTANT:
+            return False
+        self._answering.stop(conversation_id)
+        message = tree.message(message_id)
+        if tree.has_replies(message_id):
+            message = self._copy_beside(tree, message_id, message.content)
+        self._answering.continue_answer(tree, message)
+        return True
+
+    def branch_from(self, conversation_id: str, message_id: str, content: str) -> bool:
+        """Put an answer that begins with ``content`` beside an answer and let the model go on with it."""
+        tree = self._collection.tree(conversation_id)
+        if message_id not in tree or tree.message(message_id).role is not Role.ASSISTANT:
+            return False
+        self._answering.stop(conversation_id)
+        self._answering.continue_answer(tree, self._copy_beside(tree, message_id, content))
+        return True
+
+    def fork(self, conversation_id: str, message_id: str) -> ConversationRecord | None:
+        """Copy the messages up to ``message_id`` into a conversation of their own, and return that."""
+        tree = self._collection.tree(conversation_id)
+        if message_id not in tree:
+            return None
+        now = time.time()
+        source = tree.record
+        record = replace(
+            source, id=new_id(), title=_forked_title(source.title), created_at=now, updated_at=now, is_pinned=False,
+            draft="", active_leaf_id=None,
+        )  # fmt: skip
+        copy = Conversation(record)
+        parent_id: str | None = None
+        for message in tree.path_to(message_id):
+            status = MessageStatus.STOPPED if message.status is MessageStatus.STREAMING else message.status
+            copied = replace(message, id=new_id(), conversation_id=record.id, parent_id=parent_id, status=status)
+            copy.add(copied)
+            parent_id = copied.id
+        self._collection.add(copy)
+        return copy.record
+
+    def select_sibling(self, conversation_id: str, message_id: str, step: int) -> bool:
+        """Show the previous (-1) or next (1) alternative to a message."""
+        tree = self._collection.tree(conversation_id)
+        if message_id not in tree or not tree.select_sibling(message_id, step):
+            return False
+        self._collection.update(tree.record)
+        return True
+
+    def _copy_beside(self, tree: Conversation, message_id: str, content: str) -> MessageRecord:
+        message = tree.message(message_id)
+        return tree.new_message(
+            message.parent_id,
+            Role.ASSISTANT,
+            content,
+            created_at=time.time(),
+            model_name=message.model_name,
+            reasoning=message.reasoning,
+        )
+
+
+def _forked_title(title: str) -> str:
+    """ "Trip" becomes "Trip (2)", and that "Trip (3)"."""
+    head, bracket, number = title.rpartition(" (")
+    if bracket and number[:-1].isdecimal() and number.endswith(")"):
+        return f"{head} ({int(number[:-1]) + 1})"
+    return f"{title} (2)"

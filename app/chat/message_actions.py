@@ -1,0 +1,59 @@
+"""What a person can ask of a message, as data: the button's word, the menu's words, for whom it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class MessageAction(str, Enum):
+    """Something to be done with one message."""
+
+    COPY = "copy"
+    COPY_MARKDOWN = "copy_markdown"
+    EDIT = "edit"
+    REGENERATE = "regenerate"
+    CONTINUE = "continue"
+    FORK = "fork"
+    REPRODUCE = "reproduce"
+    LOOK_CLOSER = "look_closer"
+    PREVIOUS = "previous"
+    NEXT = "next"
+
+
+@dataclass(frozen=True)
+class ActionWords:
+    """How an action is shown.
+
+    Attributes:
+        button: its word in the row under a message; empty for one that only the menu has.
+        menu: its words in the menu.
+        name: for a screen reader, which reads it without the message before the eyes.
+    """
+
+    button: str
+    menu: str
+    name: str
+
+
+WORDS = {
+    MessageAction.COPY: ActionWords("Copy", "Copy", "Copy the message"),
+    MessageAction.COPY_MARKDOWN: ActionWords("", "Copy as Markdown", "Copy the message as Markdown"),
+    MessageAction.EDIT: ActionWords("Edit", "Edit", "Edit the message"),
+    MessageAction.REGENERATE: ActionWords("Regenerate", "Regenerate", "Answer again"),
+    MessageAction.CONTINUE: ActionWords("Continue", "Continue", "Let the model go on with the answer"),
+    MessageAction.FORK: ActionWords("", "Copy the chat up to here", "Copy the chat up to here into a new one"),
+    MessageAction.REPRODUCE: ActionWords("", "Reproduce with the same seed", "Answer again with the same seed"),
+    MessageAction.LOOK_CLOSER: ActionWords("", "Look closer", "Show the tokens and their alternatives"),
+}
+
+OWN_ACTIONS = (MessageAction.COPY, MessageAction.EDIT, MessageAction.FORK)
+ANSWER_ACTIONS = (
+    MessageAction.COPY,
+    MessageAction.COPY_MARKDOWN,
+    MessageAction.EDIT,
+    MessageAction.REGENERATE,
+    MessageAction.CONTINUE,
+    MessageAction.REPRODUCE,
+    MessageAction.FORK,
+)

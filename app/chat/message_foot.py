@@ -1,0 +1,143 @@
+"""The row under a message: versions, actions, and the line of figures. Its height never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
+
+from app.chat.message_actions import WORDS, MessageAction
+from app.theme import Theme
+from app.widgets.buttons import IconButton, TextButton
+from app.widgets.label import ElidingLabel, Label
+
+
+class MessageFoot(QWidget):
+    """Versions, the actions as words, and a menu with all of them.
+
+    Signals:
+        asked(MessageAction): what the person wants of the message.
+    """
+
+    asked = Signal(object)
+
+    def __init__(
+        self, theme: Theme, actions: Sequence[MessageAction], *, is_own: bool, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        px = theme.px
+        self.setFixedHeight(px(26))
+        self._is_own = is_own
+        self._is_active = False
+        self._is_busy = False
+        self._num_siblings = 1
+        self._offered = tuple(actions)
+        self._unavailable: frozenset[MessageAction] = frozenset()
+        self._previous = IconButton(theme, "chevron-left", "Previous version (Alt+Left)")
+        self._next = IconButton(theme, "chevron-right", "Next version (Alt+Right)")
+        self._versions = Label("", "muted")
+        self._versions.setAccessibleName("Version shown")
+        self._status = ElidingLabel("", "muted")
+        self._status.setAccessibleName("Figures")
+        self._status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._buttons = {action: self._button(theme, action) for action in actions if WORDS[action].button}
+        self._more = IconButton(theme, "more", "More for this message")
+        self._more.clicked.connect(self._show_more)
+        self._lay_out(px(7), px(1))
+        self._previous.clicked.connect(lambda: self.asked.emit(MessageAction.PREVIOUS))
+        self._next.clicked.connect(lambda: self.asked.emit(MessageAction.NEXT))
+        self._refresh()
+
+    def _button(self, theme: Theme, action: MessageAction) -> TextButton:
+        button = TextButton(theme, WORDS[action].button)
+        button.setAccessibleName(WORDS[action].name)
+        button.clicked.connect(lambda: self._on_button(action))
+        return button
+
+    def _lay_out(self, spacing: int, version_spacing: int) -> None:
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(spacing)
+        if self._is_own:
+            row.addStretch(1)
+        versions = QHBoxLayout()
+        versions.setSpacing(version_spacing)
+        for widget in (self._previous, self._versions, self._next):
+            versions.addWidget(widget)
+        row.addLayout(versions)
+        for button in (*self._buttons.values(), self._more):
+            row.addWidget(button)
+        if not self._is_own:
+            row.addStretch(1)
+            row.addWidget(self._status, 1000)
+
+    def set_siblings(self, index: int, count: int) -> None:
+        """Which version is shown, from 0, and how many there are."""
+        self._num_siblings = count
+        self._versions.setText(f"{index + 1} / {count}")
+        self._previous.setEnabled(index > 0)
+        self._next.setEnabled(index < count - 1)
+        self._refresh()
+
+    def set_unavailable(self, actions: frozenset[MessageAction]) -> None:
+        """Leave out what cannot be done with this message."""
+        self._unavailable = actions
+        self._refresh()
+
+    def set_active(self, is_active: bool) -> None:
+        """Show the actions: the pointer or the focus is on the message, or it is the last answer."""
+        if is_active != self._is_active:
+            self._is_active = is_active
+            self._refresh()
+
+    def set_busy(self, is_busy: bool) -> None:
+        """Hide the actions while the answer is being written."""
+        self._is_busy = is_busy
+        self._refresh()
+
+    def set_status(self, text: str) -> None:
+        """The line of figures, or what is going on."""
+        self._status.set_whole_text(text)
+
+    @property
+    def status(self) -> str:
+        """The line of figures as it is shown."""
+        return self._status.whole_text
+
+    def make_menu(self) -> QMenu:
+        """Everything that can be done with the message now; empty while it is being written."""
+        menu = QMenu(self)
+        for action in () if self._is_busy else self._offered:
+            if action not in self._unavailable:
+                entry = menu.addAction(WORDS[action].menu)
+                entry.triggered.connect(lambda _checked=False, action=action: self.asked.emit(action))
+        return menu
+
+    def popup(self, place: QPoint) -> None:
+        """Show the menu at a place on the screen."""
+        menu = self.make_menu()
+        menu.aboutToHide.connect(menu.deleteLater)
+        if menu.actions():
+            menu.popup(place)
+
+    def _show_more(self) -> None:
+        self.popup(self._more.mapToGlobal(self._more.rect().bottomLeft()))
+
+    def _refresh(self) -> None:
+        shows_actions = self._is_active and not self._is_busy
+        for action, button in self._buttons.items():
+            button.setVisible(shows_actions and action not in self._unavailable)
+        self._more.setVisible(shows_actions)
+        shows_versions = self._num_siblings > 1 and (shows_actions or not self._is_own) and not self._is_busy
+        for widget in (self._previous, self._versions, self._next):
+            widget.setVisible(shows_versions)
+        if not self._is_own:  # without a place in the row it would be a window of its own
+            self._status.setVisible(self._is_busy or self._is_active)
+
+    def _on_button(self, action: MessageAction) -> None:
+        self.asked.emit(action)
+        if action is MessageAction.COPY:
+            button = self._buttons[action]
+            button.setText("Copied")
+            QTimer.singleShot(1200, button, lambda: button.setText(WORDS[action].button))

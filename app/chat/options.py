@@ -1,0 +1,96 @@
+"""What a conversation may set for itself: the system prompt, sampling and limits, else as the settings say.
+
+A conversation's options hold only what differs. Values come from files, too, so each passes its setting's check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from app.settings import SETTINGS, Setting, Settings, Value
+from engine.protocol import SamplingParams
+
+OPTION_GROUP = "Answers"
+
+OPTIONS: tuple[Setting, ...] = tuple(setting for setting in SETTINGS if setting.group == OPTION_GROUP)
+_BY_KEY = {setting.key: setting for setting in OPTIONS}
+
+
+def accepted(options: Mapping[str, Any]) -> dict[str, Value]:
+    """Those of ``options`` that there are, with allowed values."""
+    found: dict[str, Value] = {}
+    for key, value in options.items():
+        if key in _BY_KEY:
+            try:
+                found[key] = _BY_KEY[key].accept(value)
+            except ValueError:
+                continue
+    return found
+
+
+def effective(options: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """The value of every option: the conversation's own, else that of the settings."""
+    return {setting.key: settings.value(setting.key) for setting in OPTIONS} | accepted(options)
+
+
+def sampling_of(values: Mapping[str, Any], seed: int | None = None) -> SamplingParams:
+    """The sampling that ``values`` of ``effective`` ask for; ``seed`` goes before theirs."""
+    own_seed = int(values["seed"])
+    return SamplingParams(
+        temperature=values["temperature"],
+        top_k=values["top_k"],
+        top_p=values["top_p"],
+        min_p=values["min_p"],
+        repeat_penalty=values["repeat_penalty"],
+        presence_penalty=values["presence_penalty"],
+        frequency_penalty=values["frequency_penalty"],
+        seed=seed if seed is not None else own_seed if own_seed >= 0 else None,
+    )
+
+
+class OptionValues(QObject):
+    """The options of the conversation that is shown, as the rows of a form want them.
+
+    Signals:
+        changed(key): a value is another one now; "" when all may be.
+        edited(options): the person set one; these are the conversation's own options now.
+    """
+
+    changed = Signal(str)
+    edited = Signal(object)
+
+    def __init__(self, settings: Settings, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._settings = settings
+        self._options: dict[str, Any] = {}
+        settings.changed.connect(self.changed)
+
+    def show(self, options: Mapping[str, Any]) -> None:
+        """Show another conversation's options."""
+        self._options = dict(options)
+        for setting in OPTIONS:
+            self.changed.emit(setting.key)
+
+    def value(self, key: str) -> Any:
+        """The value in force."""
+        return accepted(self._options).get(key, self._settings.value(key))
+
+    def default(self, key: str) -> Value:
+        """The value of the settings, which is in force where the conversation has none."""
+        value: Value = self._settings.value(key)
+        return value
+
+    def set(self, key: str, value: Value) -> None:
+        """Change a value; raises ValueError for one that is not allowed."""
+        value = _BY_KEY[key].accept(value)
+        if value == self.value(key):
+            return
+        if value == self.default(key):
+            self._options.pop(key, None)
+        else:
+            self._options[key] = value
+        self.changed.emit(key)
+        self.edited.emit(dict(self._options))

@@ -1,0 +1,183 @@
+"""The panel beside the chat: the preset it takes over, and its own system prompt, sampling and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QInputDialog,
+    QMenu,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.controller import ChatController
+from app.chat.options import OPTIONS, OptionValues
+from app.chat.presets import PRESET_KEY, PresetError
+from app.settings import Settings
+from app.theme import Theme
+from app.widgets.buttons import ElidingButton, IconButton
+from app.widgets.label import Label
+from app.widgets.setting_row import SettingRow
+
+WIDTH_PX = 368
+
+
+class OptionsPanel(QFrame):
+    """What the open chat has for itself.
+
+    Signals:
+        closed: the person wants the panel away.
+        preset_shown(name): of the chat that is open now; "" for none.
+        notice(text): a preset file could not be used.
+    """
+
+    closed = Signal()
+    preset_shown = Signal(str)
+    notice = Signal(str)
+
+    def __init__(
+        self, controller: ChatController, settings: Settings, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("optionsPanel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._controller = controller
+        self._theme = theme
+        self.values = OptionValues(settings, self)
+        self._preset_button = ElidingButton(theme, "", "choice")
+        self._preset_button.clicked.connect(self._show_menu)
+        close = IconButton(theme, "close", "Close the chat's options")
+        close.clicked.connect(self.closed)
+        self._head = QHBoxLayout()
+        self._head.addWidget(Label("This chat", "section"))
+        self._head.addStretch(1)
+        self._head.addWidget(close)
+        self._body = QWidget()
+        self._rows = QVBoxLayout(self._body)
+        self._rows.addWidget(Label("Preset", "strong"))
+        self._rows.addWidget(self._preset_button)
+        self.rows = [SettingRow(setting, self.values, theme, is_narrow=True) for setting in OPTIONS]
+        for row in self.rows:
+            self._rows.addWidget(row)
+        self._rows.addStretch(1)
+        self._scroll = QScrollArea()
+        self._scroll.setAccessibleName("Options of this chat")
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidget(self._body)
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self._scroll, 1)
+        self.values.edited.connect(controller.set_options)
+        self.values.edited.connect(self.refresh)
+        controller.conversation_opened.connect(self.refresh)
+        controller.presets.changed.connect(self.refresh)
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+        self.refresh()
+
+    def refresh(self, *_arguments: object) -> None:
+        """Show the options of the conversation that is open."""
+        options = self._controller.current_conversation.options
+        self.values.show(options)
+        presets = self._controller.presets
+        record = presets.get(options.get(PRESET_KEY))
+        name = "None" if record is None else record.name
+        if record is not None and presets.is_modified(options):
+            name += ", changed"
+        self._preset_button.set_whole_text(name)
+        self._preset_button.setAccessibleName(f"Preset: {name}")
+        self.preset_shown.emit(name if record is not None else "")
+
+    def make_menu(self) -> QMenu:
+        """The presets, and what can be done with them."""
+        presets = self._controller.presets
+        options = self._controller.current_conversation.options
+        current = presets.get(options.get(PRESET_KEY))
+        menu = QMenu(self)
+        self._add(menu, "None", lambda: self._take(""), is_chosen=current is None)
+        for record in presets.records:
+            name = record.name + (" (for new chats)" if record.id == presets.default_id else "")
+            is_chosen = current is not None and record.id == current.id
+            self._add(menu, name, partial(self._take, record.id), is_chosen=is_chosen)
+        menu.addSeparator()
+        self._add(menu, "Save as a new preset…", self._save_new)
+        if current is not None:
+            name = current.name
+            if presets.is_modified(options):
+                self._add(menu, f"Save the changes to “{name}”", lambda: presets.update(current.id, options))
+            is_default = presets.default_id == current.id
+            self._add(
+                menu,
+                "Not for new chats any more" if is_default else f"Use “{name}” for new chats",
+                lambda: presets.set_default("" if is_default else current.id),
+            )
+            self._add(menu, f"Rename “{name}”…", lambda: self._rename(current.id, name))
+            self._add(menu, f"Delete “{name}”", lambda: presets.delete(current.id))
+            self._add(menu, f"Share “{name}” as a file…", lambda: self._write_file(current.id, name))
+        self._add(menu, "Take in a preset file…", self._read_file)
+        return menu
+
+    def _add(self, menu: QMenu, text: str, run: Callable[[], object], *, is_chosen: bool | None = None) -> None:
+        action = menu.addAction(text.replace("&", "&&"))
+        if is_chosen is not None:
+            action.setCheckable(True)
+            action.setChecked(is_chosen)
+        action.triggered.connect(lambda _checked=False: run())
+
+    def _show_menu(self) -> None:
+        menu = self.make_menu()
+        menu.setMinimumWidth(self._preset_button.width())
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self._preset_button.mapToGlobal(self._preset_button.rect().bottomLeft()))
+
+    def _take(self, preset_id: str) -> None:
+        self._controller.set_options(self._controller.presets.options_of(preset_id))
+        self.refresh()
+
+    def _save_new(self) -> None:
+        name, is_taken = QInputDialog.getText(self, "Save as a preset", "Name of the preset")
+        if is_taken and name.strip():
+            record = self._controller.presets.add(name, self._controller.current_conversation.options)
+            self._take(record.id)
+
+    def _rename(self, preset_id: str, name: str) -> None:
+        new_name, is_taken = QInputDialog.getText(self, "Rename the preset", "Name of the preset", text=name)
+        if is_taken:
+            self._controller.presets.rename(preset_id, new_name)
+
+    def _write_file(self, preset_id: str, name: str) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Share the preset", f"{name}.json", "Presets (*.json)")
+        if path:
+            try:
+                self._controller.presets.write_file(preset_id, Path(path))
+            except PresetError as error:
+                self.notice.emit(str(error))
+
+    def _read_file(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Take in a preset", "", "Presets (*.json);;All files (*)")
+        if path:
+            try:
+                self._take(self._controller.presets.read_file(Path(path)).id)
+            except PresetError as error:
+                self.notice.emit(str(error))
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self.setFixedWidth(px(WIDTH_PX))
+        self._head.setContentsMargins(px(16), px(10), px(10), px(8))
+        self._rows.setContentsMargins(px(16), 0, px(16), px(16))
+        self._rows.setSpacing(px(14))
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(0)
+        self._preset_button.setFixedHeight(px(38))

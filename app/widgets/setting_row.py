@@ -1,0 +1,102 @@
+"""One setting as a row: what it is, a sentence of help, its field, and the way back to the default."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.settings import Setting, Value
+from app.theme import Theme
+from app.widgets.buttons import TextButton
+from app.widgets.label import Label
+from app.widgets.setting_field import make_field
+
+
+class Values(Protocol):
+    """Where the values are: the settings, or the options of one chat.
+
+    Attributes:
+        changed: signal with the key of a value that is another one now.
+    """
+
+    @property
+    def changed(self) -> Any: ...
+
+    def value(self, key: str) -> Any: ...
+
+    def default(self, key: str) -> Value: ...
+
+    def set(self, key: str, value: Value) -> None: ...
+
+
+class SettingRow(QWidget):
+    """One setting: its title and sentence on the left, its field on the right, and the way back to the default."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        values: Values,
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        is_narrow: bool = False,
+    ) -> None:
+        """Where the row ``is_narrow`` the sentence of help stands below the field instead of beside it."""
+        super().__init__(parent)
+        self._setting = setting
+        self._values = values
+        self._theme = theme
+        self.searched_text = f"{setting.title} {setting.help} {setting.group}".lower()
+        title = Label(setting.title, "strong")
+        help_text = Label(setting.help, "help")
+        help_text.setWordWrap(True)
+        self.field = make_field(setting, theme)
+        self.field.editor.setAccessibleName(setting.title)
+        self.field.editor.setAccessibleDescription(setting.help)
+        title.setBuddy(self.field.editor)
+        self._reset = TextButton(theme, "Default")
+        self._reset.setAccessibleName(f"{setting.title}: back to the default")
+        self._reset.clicked.connect(lambda: values.set(setting.key, values.default(setting.key)))
+        policy = self._reset.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self._reset.setSizePolicy(policy)
+        self._words = QVBoxLayout()
+        self._words.addWidget(title)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._row = QHBoxLayout()
+        self._row.addLayout(self._words, 1)
+        self._row.addWidget(self._reset)
+        self._column.addLayout(self._row)
+        (self._column if is_narrow else self._words).addWidget(help_text)
+        if self.field.is_wide:
+            self._column.addWidget(self.field.editor)
+        else:
+            self._row.addWidget(self.field.editor)
+        self.field.changed.connect(self._on_field)
+        values.changed.connect(self._on_setting)
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+        self.refresh()
+
+    def _on_field(self, value: object) -> None:
+        try:
+            self._values.set(self._setting.key, value)  # type: ignore[arg-type]
+        except ValueError:
+            self.refresh()
+
+    def _on_setting(self, key: str) -> None:
+        if key == self._setting.key:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show the value that is in force now."""
+        value = self._values.value(self._setting.key)
+        self.field.show_value(value)
+        self._reset.setVisible(value != self._values.default(self._setting.key))
+
+    def _apply_metrics(self) -> None:
+        self._words.setSpacing(self._theme.px(2))
+        self._row.setSpacing(self._theme.px(8))
+        self._column.setSpacing(self._theme.px(8))

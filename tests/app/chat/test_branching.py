@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from app.storage.records import MessageStatus
+from engine.protocol import FinishReason, Role
+from tests.app.conftest import Bench, BenchMaker
+
+
+def _texts(bench: Bench) -> list[str]:
+    return [view.record.content for view in bench.controller.current_messages]
+
+
+def _last(bench: Bench) -> str:
+    return bench.controller.current_messages[-1].record.id
+
+
+def test_a_stopped_answer_goes_on_in_its_own_message(bench: Bench, make_bench: BenchMaker) -> None:
+    bench.controller.send("count")
+    request = bench.request()
+    bench.engine.say(request, "one, tw")
+    bench.controller.stop()
+    bench.wait_idle()
+    answer_id = _last(bench)
+    bench.controller.continue_answer(answer_id)
+    request = bench.request()
+    messages = bench.engine.requests[-1].messages
+    assert [(message.role, message.content) for message in messages] == [
+        (Role.USER, "count"),
+        (Role.ASSISTANT, "one, tw"),
+    ], "an answer that ends the prompt is continued"
+    bench.engine.say(request, "o, three")
+    bench.qtbot.waitUntil(lambda: _texts(bench) == ["count", "one, two, three"], timeout=2000)
+    bench.engine.finish(request)
+    bench.wait_idle()
+    view = bench.controller.current_messages[-1]
+    assert (view.record.id, view.record.status, view.num_siblings) == (answer_id, MessageStatus.COMPLETE, 1)
+    make_bench.close(bench)
+    assert _texts(make_bench()) == ["count", "one, two, three"]
+
+
+def test_stopping_a_continued_answer_keeps_both_parts(bench: Bench) -> None:
+    bench.ask("count", "one, ")
+    bench.controller.continue_answer(_last(bench))
+    bench.engine.say(bench.request(), "two")
+    bench.controller.stop()
+    bench.wait_idle()
+    assert _texts(bench) == ["count", "one, two"]
+
+
+def test_an_answer_that_was_replied_to_goes_on_beside_itself(bench: Bench) -> None:
+    bench.ask("count", "one")
+    first = _last(bench)
+    bench.ask("go on", "two")
+    bench.controller.continue_answer(first)
+    request = bench.request()
+    bench.engine.say(request, " and a half")
+    bench.engine.finish(request)
+    bench.wait_idle()
+    assert _texts(bench) == ["count", "one and a half"]
+    bench.controller.select_sibling(_last(bench), -1)
+    assert _texts(bench) == ["count", "one", "go on", "two"], "the reply still follows what it replied to"
+
+
+def test_an_empty_answer_is_begun_anew(bench: Bench) -> None:
+    bench.controller.send("hello")
+    bench.request()
+    bench.controller.stop()
+    bench.wait_idle()
+    bench.controller.continue_answer(_last(bench))
+    bench.request()
+    assert [message.content for message in bench.engine.requests[-1].messages] == ["hello"]
+
+
+def test_a_fork_is_a_chat_of_its_own(bench: Bench, make_bench: BenchMaker) -> None:
+    bench.ask("first", "one")
+    middle = _last(bench)
+    bench.ask("second", "two")
+    original = bench.controller.current_id
+    bench.controller.set_options({"temperature": 0.1})
+    bench.controller.fork(middle)
+    fork = bench.controller.current_id
+    assert fork != original
+    assert _texts(bench) == ["first", "one"]
+    assert bench.controller.current_conversation.title == "first (2)"
+    assert bench.controller.current_conversation.options == {"temperature": 0.1}
+    bench.ask("other", "three")
+    bench.controller.open_conversation(original)
+    assert _texts(bench) == ["first", "one", "second", "two"]
+    make_bench.close(bench)
+    again = make_bench()
+    again.controller.open_conversation(fork)
+    assert _texts(again) == ["first", "one", "other", "three"]
+    again.controller.fork(_last(again))
+    assert again.controller.current_conversation.title == "first (3)"
+
+
+def test_a_fork_while_the_answer_streams_leaves_the_stream_alone(bench: Bench) -> None:
+    bench.controller.send("count")
+    request = bench.request()
+    bench.engine.say(request, "one")
+    bench.qtbot.wait(40)
+    original = bench.controller.current_id
+    bench.controller.fork(_last(bench))
+    bench.engine.say(request, ", two")
+    bench.engine.finish(request)
+    bench.wait_idle()
+    assert _texts(bench) == ["count", "one"]
+    assert bench.controller.current_messages[-1].record.status is MessageStatus.STOPPED
+    bench.controller.open_conversation(original)
+    assert _texts(bench) == ["count", "one, two"]
+
+
+def test_reproduce_draws_with_the_same_seed(bench: Bench) -> None:
+    bench.ask("dice", "four")
+    bench.controller.reproduce(_last(bench))
+    request = bench.request()
+    assert bench.engine.requests[-1].sampling.seed == 7
+    bench.engine.finish(request)
+    bench.wait_idle()
+    assert bench.controller.current_messages[-1].num_siblings == 2
+    bench.controller.reproduce("no such message")
+    bench.controller.send("more")
+    bench.controller.stop()
+    bench.wait_idle()
+    assert bench.notices == ["The seed of this answer is not known, so it cannot be drawn again."]
+
+
+def test_a_branch_from_other_words_stands_beside_the_answer(bench: Bench) -> None:
+    bench.ask("colour?", "red is nice")
+    bench.controller.branch_from(_last(bench), "blue")
+    request = bench.request()
+    assert bench.engine.requests[-1].messages[-1].content == "blue"
+    bench.engine.say(request, " is nicer")
+    bench.engine.finish(request, FinishReason.STOP)
+    bench.wait_idle()
+    assert _texts(bench) == ["colour?", "blue is nicer"]
+    bench.controller.select_sibling(_last(bench), -1)
+    assert _texts(bench) == ["colour?", "red is nice"]
