@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.chat.attachments import Attachments
 from app.chat.controller import ChatController
 from app.engine_client import EngineClient, EngineFactory
 from app.library.library import ModelLibrary
@@ -40,7 +41,9 @@ class AppContext:
         session.set_entries([], find_starter(paths.models))
         library = ModelLibrary(paths.models)
         library.found.connect(session.set_entries)
-        controller = ChatController(store, client, session, settings, library.scan)
+        controller = ChatController(
+            store, client, session, settings, library.scan, Attachments(store, paths.attachments)
+        )
         return cls(paths, settings, store, client, session, library, controller)
 
     def start(self, model: Path | None = None) -> None:

@@ -53,6 +53,11 @@ class AppPaths:
         return self.data / "chats.db"
 
     @property
+    def attachments(self) -> Path:
+        """The texts that are attached to messages."""
+        return self.data / "attachments"
+
+    @property
     def settings_file(self) -> Path:
         """The file that holds the settings."""
         return self.config / "settings.json"

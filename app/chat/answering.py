@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
+from app.chat.attachments import Attachments
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
 from app.chat.generation import Generation
@@ -19,11 +20,17 @@ from app.engine_client import EngineClient
 from app.model_session import ModelSession
 from app.settings import Settings
 from app.storage.records import MessageRecord, MessageStatus
-from engine.protocol import GenerateRequest, ModelInfo, Role
+from app.storage.store import Write
+from engine.protocol import GenerateRequest, Message, ModelInfo, Role
+
+_MIN_READ_TOKENS = 32
 
 
 class Answering(QObject):
     """Starts and stops generations and says which there are.
+
+    Attributes:
+        reading_rate: prompt tokens a second, of the last answer that read enough to tell; 0 before.
 
     Signals:
         started(Generation), ended(Generation): it exists from now on, or no longer.
@@ -43,6 +50,7 @@ class Answering(QObject):
         session: ModelSession,
         collection: ConversationCollection,
         settings: Settings,
+        attachments: Attachments,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
@@ -50,7 +58,9 @@ class Answering(QObject):
         self._session = session
         self._collection = collection
         self._settings = settings
+        self._attachments = attachments
         self._generations: list[Generation] = []
+        self.reading_rate = 0.0
         session.loaded.connect(self._on_model_loaded)
         session.failed.connect(self._on_model_failed)
 
@@ -78,15 +88,16 @@ class Answering(QObject):
         message_id: str,
         unsaved: Sequence[MessageRecord] = (),
         seed: int | None = None,
+        also: Write | None = None,
     ) -> None:
-        """Begin an answer to ``message_id``; ``unsaved`` are messages to be stored together with it.
+        """Begin an answer to ``message_id``; the ``unsaved`` messages and ``also`` are stored together with it.
 
         With a ``seed`` it is drawn with that one, whatever the options say.
         """
         message = conversation.new_message(
             message_id, Role.ASSISTANT, "", created_at=time.time(), status=MessageStatus.STREAMING
         )
-        self._begin(Generation(conversation, message, self._collection, self, seed), [*unsaved, message])
+        self._begin(Generation(conversation, message, self._collection, self, seed), [*unsaved, message], also)
 
     def continue_answer(self, conversation: Conversation, message: MessageRecord) -> None:
         """Go on with an answer at its end, in its own message."""
@@ -94,7 +105,7 @@ class Answering(QObject):
         conversation.update(message)
         self._begin(Generation(conversation, message, self._collection, self), [message])
 
-    def _begin(self, generation: Generation, unsaved: Sequence[MessageRecord]) -> None:
+    def _begin(self, generation: Generation, unsaved: Sequence[MessageRecord], also: Write | None = None) -> None:
         conversation = generation.conversation
         conversation.record = replace(conversation.record, updated_at=time.time())
         self._generations.append(generation)
@@ -105,11 +116,21 @@ class Answering(QObject):
             conversation,
             unsaved,
             on_saved=lambda: self._on_saved(generation),
+            also=also,
             on_error=lambda sentence: generation.end(MessageStatus.FAILED, error=sentence),
         )
         self.started.emit(generation)
         if self._session.info is None:
             self.notice.emit(self._session.ensure())
+
+    def prompt(self, conversation: Conversation, message_id: str) -> tuple[Message, ...]:
+        """What the engine is given when ``message_id`` ends the prompt, attached texts included."""
+        values = effective(conversation.record.options, self._settings)
+        return conversation.prompt_for(
+            message_id,
+            values["system_prompt"],
+            lambda id_: self._attachments.prompt_text(conversation.record.id, id_),
+        )
 
     def stop(self, conversation_id: str) -> None:
         """Stop the conversation's answers; what was written stays."""
@@ -145,11 +166,18 @@ class Answering(QObject):
         values = effective(conversation.record.options, self._settings)
         request = GenerateRequest(
             generation.request_id,
-            conversation.prompt_for(message.id, values["system_prompt"]),  # without the message while it is empty
+            self.prompt(conversation, message.id),  # without the message while it is empty
             sampling=sampling_of(values, generation.seed),
             max_tokens=values["max_tokens"],
         )
         self._client.generate(request, generation.handle)
+
+    def _learn_rate(self, generation: Generation) -> None:
+        stats = generation.conversation.message(generation.message_id).stats or {}
+        num_read = int(stats.get("num_prompt_tokens", 0)) - int(stats.get("num_reused_tokens", 0))
+        spent_ms = float(stats.get("prompt_ms", 0.0))
+        if num_read >= _MIN_READ_TOKENS and spent_ms > 0:
+            self.reading_rate = num_read / spent_ms * 1000
 
     def _on_model_loaded(self, info: ModelInfo) -> None:
         for generation in list(self._generations):
@@ -163,5 +191,6 @@ class Answering(QObject):
 
     def _on_ended(self, generation: Generation) -> None:
         self._generations.remove(generation)
+        self._learn_rate(generation)
         self.ended.emit(generation)
         generation.deleteLater()

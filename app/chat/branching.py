@@ -9,9 +9,10 @@ import time
 from dataclasses import replace
 
 from app.chat.answering import Answering
+from app.chat.attachments import Attachments
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import UNTITLED, Conversation, clean_text, title_from
-from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
+from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import Role
 
 
@@ -21,19 +22,38 @@ class Branching:
     Each method returns False when the message is unknown or nothing can be done with it.
     """
 
-    def __init__(self, collection: ConversationCollection, answering: Answering) -> None:
+    def __init__(self, collection: ConversationCollection, answering: Answering, attachments: Attachments) -> None:
         self._collection = collection
         self._answering = answering
+        self._attachments = attachments
 
     def ask(self, conversation_id: str, parent_id: str | None, text: str) -> MessageRecord:
-        """Put the person's message under ``parent_id`` and return it; nothing answers it yet."""
+        """Put the person's message, with the draft's attachments, under ``parent_id`` and have it answered."""
+        attached = self._attachments.draft(conversation_id)
+        question = self._new_question(conversation_id, parent_id, text, attached[0].name if attached else "")
+        tree = self._collection.tree(conversation_id)
+        tree.record = replace(tree.record, draft="")
+        self._answering.answer(
+            tree, question.id, [question], also=self._attachments.send(conversation_id, question.id)
+        )
+        return question
+
+    def ask_again(self, conversation_id: str, message_id: str, text: str) -> MessageRecord:
+        """Have another version of a message of the person answered; it has the same attachments."""
+        self._answering.stop(conversation_id)
+        tree = self._collection.tree(conversation_id)
+        question = self._new_question(conversation_id, tree.message(message_id).parent_id, text, "")
+        attached = self._attachments.of_message(conversation_id, message_id)
+        also = self._attachments.copy(conversation_id, [(record, question.id) for record in attached])
+        self._answering.answer(tree, question.id, [question], also=also)
+        return question
+
+    def _new_question(self, conversation_id: str, parent_id: str | None, text: str, title: str) -> MessageRecord:
         text = clean_text(text)
         tree = self._collection.tree(conversation_id)
         if tree.record.title == UNTITLED and not len(tree):
-            tree.record = replace(tree.record, title=title_from(text))
-        question = tree.new_message(parent_id, Role.USER, text, created_at=time.time())
-        tree.record = replace(tree.record, draft="")
-        return question
+            tree.record = replace(tree.record, title=title_from(text if text.strip() else title))
+        return tree.new_message(parent_id, Role.USER, text, created_at=time.time())
 
     def regenerate(self, conversation_id: str, message_id: str, seed: int | None = None) -> bool:
         """Write another answer beside ``message_id``; given a message of the person, an answer to it.
@@ -97,12 +117,14 @@ class Branching:
         )  # fmt: skip
         copy = Conversation(record)
         parent_id: str | None = None
+        attached: list[tuple[AttachmentRecord, str]] = []
         for message in tree.path_to(message_id):
             status = MessageStatus.STOPPED if message.status is MessageStatus.STREAMING else message.status
             copied = replace(message, id=new_id(), conversation_id=record.id, parent_id=parent_id, status=status)
             copy.add(copied)
             parent_id = copied.id
-        self._collection.add(copy)
+            attached += [(one, copied.id) for one in self._attachments.of_message(conversation_id, message.id)]
+        self._collection.add(copy, self._attachments.copy(record.id, attached))
         return copy.record
 
     def select_sibling(self, conversation_id: str, message_id: str, step: int) -> bool:

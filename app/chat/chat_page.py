@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QPoint, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.chat.composer import Composer
 from app.chat.controller import ChatController
 from app.chat.conversation import MessageView
 from app.chat.empty_states import EmptyState
-from app.chat.figures import reading_line
+from app.chat.figures import cost_line, reading_line
 from app.chat.message_actions import MessageAction
 from app.chat.transcript import COLUMN_PX, Transcript
+from app.storage.records import AttachmentRecord
 from app.theme import Theme
 from app.widgets.buttons import LookButton
 from app.widgets.notice_bar import NoticeBar
@@ -114,6 +115,11 @@ class ChatPage(QWidget):
         composer.stop_requested.connect(self._on_stop)
         composer.count_requested.connect(controller.count_tokens)
         composer.draft_changed.connect(controller.save_draft)
+        composer.text_pasted.connect(controller.attach_text)
+        composer.files_given.connect(controller.attach_files)
+        composer.attachment_removed.connect(controller.remove_attachment)
+        composer.attachment_opened.connect(self._open_attachment)
+        transcript.attachment_opened.connect(self._open_attachment)
         self.empty.suggestion_chosen.connect(self._on_suggestion)
         self.empty.open_requested.connect(self.open_model_requested)
 
@@ -126,7 +132,8 @@ class ChatPage(QWidget):
         controller.reading_progress.connect(self._on_reading)
         controller.generation_started.connect(self._on_generation)
         controller.generation_finished.connect(self._on_generation)
-        controller.tokens_counted.connect(self.composer.set_num_tokens)
+        controller.cost_known.connect(self._on_cost)
+        controller.attachments_changed.connect(self._on_attachments)
         controller.notice.connect(self.show_notice)
         controller.model_loading.connect(self._on_model_loading)
         controller.model_loaded.connect(self._on_model_loaded)
@@ -144,6 +151,7 @@ class ChatPage(QWidget):
             self._shown_id = conversation_id
             self.transcript.show_conversation(messages)
             self.composer.set_text(self._controller.current_conversation.draft)
+            self.composer.show_attachments(self._controller.draft_attachments)
         self._refresh()
 
     def _on_message(self, conversation_id: str, _view: MessageView) -> None:
@@ -155,6 +163,18 @@ class ChatPage(QWidget):
         if conversation_id == self._shown_id:
             self.transcript.append_delta(message_id, channel, text)
             self.transcript.set_progress(message_id, "")
+
+    def _on_attachments(self, conversation_id: str) -> None:
+        if conversation_id == self._shown_id:
+            self.composer.show_attachments(self._controller.draft_attachments)
+
+    def _on_cost(self, num_tokens: int, share: float, seconds: float) -> None:
+        self.composer.set_cost(cost_line(num_tokens, share, seconds))
+
+    def _open_attachment(self, record: AttachmentRecord) -> None:
+        path = self._controller.attachment_path(record)
+        if not path.is_file() or not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
+            self.show_notice(f"The text of {record.name} could not be opened.")
 
     def _on_reading(self, conversation_id: str, computed: int, total: int, reused: int) -> None:
         messages = self._controller.current_messages

@@ -20,7 +20,7 @@ from app.chat.trash import Trash
 from app.settings import Settings
 from app.storage.conversations import save_conversation, save_message
 from app.storage.records import ConversationRecord, MessageRecord, new_id
-from app.storage.store import ChatStore
+from app.storage.store import ChatStore, Write
 from app.throttle import Throttle
 
 DRAFT_INTERVAL_MS = 500
@@ -127,11 +127,11 @@ class ConversationCollection(QObject):
         self._store.write(work)
         self.changed.emit()
 
-    def add(self, conversation: Conversation) -> None:
-        """Take in a whole conversation from elsewhere, and store it."""
+    def add(self, conversation: Conversation, also: Write | None = None) -> None:
+        """Take in a whole conversation from elsewhere, and store it together with ``also``."""
         self._records[conversation.record.id] = conversation.record
         self._trees[conversation.record.id] = conversation
-        self.save(conversation, conversation.messages())
+        self.save(conversation, conversation.messages(), also=also)
 
     def save(
         self,
@@ -139,8 +139,9 @@ class ConversationCollection(QObject):
         messages: Sequence[MessageRecord],
         on_saved: Callable[[], None] | None = None,
         on_error: Callable[[str], None] | None = None,
+        also: Write | None = None,
     ) -> None:
-        """Store the conversation and those of its messages that are new or changed, in one transaction.
+        """Store the conversation, those of its messages that are new or changed, and ``also``, in one transaction.
 
         A conversation that was removed for good stays gone.
         """
@@ -155,6 +156,8 @@ class ConversationCollection(QObject):
             save_conversation(connection, record)
             for message in to_save:
                 save_message(connection, message)
+            if also is not None:
+                also(connection)
 
         def done() -> None:
             if is_whole:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from collections.abc import Sequence
+from pathlib import Path
 
-from app.chat.figures import tokens
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.chat.attachment_chips import AttachmentChips
+from app.storage.records import AttachmentRecord
 from app.theme import Theme
-from app.widgets.buttons import LookButton
+from app.widgets.buttons import IconButton, LookButton
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import Label
 
@@ -24,23 +28,35 @@ class Composer(QWidget):
         stop_requested: end the answer that is being written.
         count_requested(text): the text rested; count its tokens.
         draft_changed(text): the person wrote; keep it.
+        text_pasted(text): a long text to attach.
+        files_given(paths): files to attach.
+        attachment_opened(AttachmentRecord), attachment_removed(AttachmentRecord): of the draft's.
     """
 
     send_requested = Signal(str)
     stop_requested = Signal()
     count_requested = Signal(str)
     draft_changed = Signal(str)
+    text_pasted = Signal(str)
+    files_given = Signal(list)
+    attachment_opened = Signal(object)
+    attachment_removed = Signal(object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._is_busy = False
         self._is_setting = False
+        self._has_attachments = False
         self._frame = QFrame()
         self._frame.setObjectName("composer")
         self.edit = GrowingEdit(theme, max_lines=8, min_lines=1)
         self.edit.setPlaceholderText("Write a message")
         self.edit.setAccessibleName("Message")
+        self.edit.takes_attachments = True
+        self.chips = AttachmentChips(theme, can_remove=True)
+        self._attach = IconButton(theme, "attach", "Attach text, code, tables or PDFs (Ctrl+Shift+A)")
+        self._attach.clicked.connect(self.choose_files)
         self._count = Label("", "muted")
         self._count.setAccessibleName("Length of the message")
         self._button = LookButton(theme, "Send", "primary")
@@ -48,9 +64,11 @@ class Composer(QWidget):
         self._hint = Label(_HINT, "muted")
         self._inside = QVBoxLayout(self._frame)
         self._foot = QHBoxLayout()
+        self._foot.addWidget(self._attach)
         self._foot.addStretch(1)
         self._foot.addWidget(self._count)
         self._foot.addWidget(self._button)
+        self._inside.addWidget(self.chips)
         self._inside.addWidget(self.edit)
         self._inside.addLayout(self._foot)
         self._below = QHBoxLayout()
@@ -65,6 +83,10 @@ class Composer(QWidget):
         self.edit.submitted.connect(self._on_submit)
         self.edit.cancelled.connect(self.stop_requested)
         self.edit.focus_changed.connect(self._on_focus)
+        self.edit.long_text_pasted.connect(self.text_pasted)
+        self.edit.files_given.connect(self.files_given)
+        self.chips.opened.connect(self.attachment_opened)
+        self.chips.removed.connect(self.attachment_removed)
         self._button.clicked.connect(self._on_button)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
@@ -91,14 +113,32 @@ class Composer(QWidget):
         self._count_timer.stop()
         self._count.setText("")
 
+    def show_attachments(self, records: Sequence[AttachmentRecord]) -> None:
+        """What is attached to the draft."""
+        self._has_attachments = bool(records)
+        self.chips.show_attachments(records)
+        self._count_timer.start()
+        self._refresh()
+
+    def choose_files(self) -> None:
+        """Let the person choose files to attach."""
+        names, _ = QFileDialog.getOpenFileNames(self, "Attach files")
+        if names:
+            self.files_given.emit([Path(name) for name in names])
+
     def set_busy(self, is_busy: bool) -> None:
         """An answer is being written: the button stops it."""
         self._is_busy = is_busy
         self._refresh()
 
-    def set_num_tokens(self, number: int) -> None:
-        """The count that was asked for came."""
-        self._count.setText(tokens(number) if self.text.strip() else "")
+    @property
+    def can_send(self) -> bool:
+        """There is something to send."""
+        return bool(self.text.strip()) or self._has_attachments
+
+    def set_cost(self, text: str) -> None:
+        """What sending it would cost, as far as it is known."""
+        self._count.setText(text if self.can_send else "")
 
     def _timer(self, interval_ms: int, action: object) -> QTimer:
         timer = QTimer(self)
@@ -108,7 +148,7 @@ class Composer(QWidget):
         return timer
 
     def _on_text(self) -> None:
-        if self.text.strip():
+        if self.can_send:
             self._count_timer.start()
         else:
             self._count_timer.stop()
@@ -118,7 +158,7 @@ class Composer(QWidget):
         self._refresh()
 
     def _on_submit(self) -> None:
-        if self.text.strip() and not self._is_busy:
+        if self.can_send and not self._is_busy:
             self.send_requested.emit(self.text.strip())
 
     def _on_button(self) -> None:
@@ -135,7 +175,7 @@ class Composer(QWidget):
     def _refresh(self) -> None:
         self._button.setText("Stop" if self._is_busy else "Send")
         self._button.setAccessibleName("Stop the answer" if self._is_busy else "Send the message")
-        self._button.setEnabled(self._is_busy or bool(self.text.strip()))
+        self._button.setEnabled(self._is_busy or self.can_send)
         self._hint.setText(_BUSY_HINT if self._is_busy else _HINT)
 
     def _apply_metrics(self) -> None:

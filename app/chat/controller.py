@@ -14,6 +14,7 @@ from typing import Any, Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.answering import Answering
+from app.chat.attachments import Attachments
 from app.chat.branching import Branching
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import MessageView, clean_text
@@ -24,7 +25,7 @@ from app.chat.trash import Trash
 from app.engine_client import EngineClient
 from app.model_session import ModelEntry, ModelSession
 from app.settings import Settings
-from app.storage.records import ConversationRecord, MessageStatus
+from app.storage.records import AttachmentRecord, ConversationRecord, MessageStatus
 from app.storage.store import ChatStore
 from app.throttle import Throttle
 from engine.protocol import ModelInfo, Role
@@ -58,7 +59,8 @@ class ChatController(QObject):
     models_changed = Signal()
     context_used = Signal(int, int, int)  # tokens used, reused, total; of the open conversation
     notice = Signal(str)
-    tokens_counted = Signal(int)
+    cost_known = Signal(int, float, float)  # tokens of the draft, share of the context, seconds to read; 0 unknown
+    attachments_changed = Signal(str)  # conversation id: its draft has others now
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class ChatController(QObject):
         session: ModelSession,
         settings: Settings,
         find_models: Callable[[], None],
+        attachments: Attachments,
         parent: QObject | None = None,
     ) -> None:
         """``find_models`` begins to look through the models folder and hands the session what it finds."""
@@ -75,10 +78,11 @@ class ChatController(QObject):
         self._session = session
         self._settings = settings
         self._find_models = find_models
+        self._attachments = attachments
         self.presets = Presets(store, settings, self)
         self._collection = ConversationCollection(store, settings, self, self.presets.default_options)
-        self._answering = Answering(client, session, self._collection, settings, self)
-        self._branching = Branching(self._collection, self._answering)
+        self._answering = Answering(client, session, self._collection, settings, attachments, self)
+        self._branching = Branching(self._collection, self._answering, attachments)
         self._counted_text = ""
         self._counter = Throttle(COUNT_DELAY_MS, self._count, self)
         last = settings.value("last_conversation")
@@ -96,7 +100,14 @@ class ChatController(QObject):
         self._answering.delta.connect(self._on_delta)
         self._answering.reading.connect(self._on_reading)
         self._answering.ended.connect(self._on_ended)
-        for source in (store.trouble, self._client.notice, self._session.notice, self._answering.notice):
+        self._attachments.draft_changed.connect(self.attachments_changed)
+        for source in (
+            self._attachments.notice,
+            store.trouble,
+            self._client.notice,
+            self._session.notice,
+            self._answering.notice,
+        ):
             source.connect(self.notice)
 
     # ------------------------------------------------------------------------------------ what there is
@@ -117,7 +128,14 @@ class ChatController(QObject):
     @property
     def current_messages(self) -> list[MessageView]:
         self._answering.sync(self._current_id)
-        return self._collection.tree(self._current_id).branch()
+        views = self._collection.tree(self._current_id).branch()
+        attached = self._attachments.of_messages(self._current_id)
+        return [replace(view, attachments=attached.get(view.record.id, ())) for view in views]
+
+    @property
+    def draft_attachments(self) -> tuple[AttachmentRecord, ...]:
+        """What is attached to the draft of the open conversation."""
+        return self._attachments.draft(self._current_id)
 
     @property
     def folders(self) -> Folders:
@@ -215,12 +233,29 @@ class ChatController(QObject):
 
     def send(self, text: str) -> bool:
         """Send a message in the open conversation; False when it was not taken (keep the text then)."""
-        if not text.strip() or self._answering.is_busy(self._current_id):
+        has_content = text.strip() or self._attachments.draft(self._current_id)
+        if not has_content or self._answering.is_busy(self._current_id):
             return False
         self._answering.sync(self._current_id)
         leaf_id = self._collection.tree(self._current_id).record.active_leaf_id
-        self._send(leaf_id, text)
+        self._branching.ask(self._current_id, leaf_id, text)
         return True
+
+    def attach_files(self, paths: Sequence[Path]) -> None:
+        """Read files and attach them to the draft; ``attachments_changed`` follows for each."""
+        self._attachments.add_files(self.current_conversation, paths)
+
+    def attach_text(self, text: str) -> None:
+        """Attach a text that was pasted to the draft."""
+        self._attachments.add_text(self.current_conversation, text)
+
+    def remove_attachment(self, record: AttachmentRecord) -> None:
+        """Take an attachment off the draft."""
+        self._attachments.remove(record)
+
+    def attachment_path(self, record: AttachmentRecord) -> Path:
+        """The file that an attachment's text lies in."""
+        return self._attachments.path(record)
 
     def stop(self) -> None:
         """Stop the answer of the open conversation; what was written stays."""
@@ -270,8 +305,7 @@ class ChatController(QObject):
         if message.role is Role.ASSISTANT:
             self._branching.edit_answer(self._current_id, message_id, text)
         else:
-            self._answering.stop(self._current_id)
-            self._send(message.parent_id, text)
+            self._branching.ask_again(self._current_id, message_id, text)
         self.conversation_opened.emit(self._current_id)
 
     def select_sibling(self, message_id: str, step: Literal[-1, 1]) -> None:
@@ -281,7 +315,7 @@ class ChatController(QObject):
             self._report_context()
 
     def count_tokens(self, text: str) -> None:
-        """Count the tokens of ``text`` with the loaded model; ``tokens_counted`` follows when typing pauses."""
+        """Count the tokens of the draft ``text`` and its attachments; ``cost_known`` follows when typing pauses."""
         self._counted_text = clean_text(text)
         self._counter.delay()
 
@@ -314,6 +348,7 @@ class ChatController(QObject):
         self._counter.cancel()
         self._collection.flush_draft()
         self._answering.close()
+        self._attachments.close()
 
     # ------------------------------------------------------------------------------------ inside
 
@@ -321,12 +356,6 @@ class ChatController(QObject):
         records = [self._collection.record(id_) for id_ in conversation_ids if id_ in self._collection]
         if records:
             self._collection.update(*(replace(record, **fields) for record in records))
-
-    def _send(self, parent_id: str | None, text: str) -> None:
-        question = self._branching.ask(self._current_id, parent_id, text)
-        tree = self._collection.tree(self._current_id)
-        self.message_added.emit(self._current_id, tree.view(question.id))
-        self._answering.answer(tree, question.id, [question])
 
     def _open(self, conversation_id: str) -> None:
         self._collection.flush_draft()
@@ -337,7 +366,14 @@ class ChatController(QObject):
 
     def _count(self) -> None:
         if self._session.info is not None:
-            self._client.count_tokens(self._counted_text, self.tokens_counted.emit)
+            attached = self._attachments.prompt_text(self._current_id, None)
+            self._client.count_tokens(attached + self._counted_text, self._on_counted)
+
+    def _on_counted(self, num_tokens: int) -> None:
+        info = self._session.info
+        if info is not None:
+            rate = self._answering.reading_rate
+            self.cost_known.emit(num_tokens, num_tokens / info.context_length, num_tokens / rate if rate else 0.0)
 
     def _report_context(self) -> None:
         """The context that the shown branch fills, by the figures of its last answer that has some."""

@@ -6,10 +6,10 @@ Editing and regenerating add siblings; nothing is ever taken out. Knows neither 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
+from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import Message, Role
 
 MAX_TITLE_CHARACTERS = 60
@@ -21,11 +21,12 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u20
 
 @dataclass(frozen=True)
 class MessageView:
-    """A message together with its place among the alternatives to it (index from 0)."""
+    """A message together with its place among the alternatives to it (index from 0), and what is attached to it."""
 
     record: MessageRecord
     sibling_index: int
     num_siblings: int
+    attachments: tuple[AttachmentRecord, ...] = ()
 
 
 class Conversation:
@@ -111,12 +112,17 @@ class Conversation:
         self.record = replace(self.record, active_leaf_id=leaf)
         return True
 
-    def prompt_for(self, message_id: str, system_prompt: str = "") -> tuple[Message, ...]:
-        """The messages the engine answers to when ``message_id`` ends the prompt; empty answers are left out."""
+    def prompt_for(
+        self, message_id: str, system_prompt: str = "", attached: Callable[[str], str] = lambda message_id: ""
+    ) -> tuple[Message, ...]:
+        """The messages the engine answers to when ``message_id`` ends the prompt; empty answers are left out.
+
+        ``attached`` gives what stands before a message's own words.
+        """
         messages = [Message(Role.SYSTEM, system_prompt)] if system_prompt.strip() else []
         for record in self.path_to(message_id):
             if record.content.strip() or record.role is not Role.ASSISTANT:
-                messages.append(Message(record.role, record.content, record.reasoning))
+                messages.append(Message(record.role, attached(record.id) + record.content, record.reasoning))
         return tuple(messages)
 
     def new_message(

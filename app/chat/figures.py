@@ -46,6 +46,19 @@ def statistics_line(stats: Mapping[str, Any] | None) -> str:
     return " · ".join(parts)
 
 
+def cost_line(num_tokens: int, share: float, seconds_to_read: float) -> str:
+    """What a message would cost: "1,204 tokens · 15 % of the context · about 3 s to read".
+
+    ``share`` of the context, 0 when it is not known; a wait below a second, or one that is not known, is left out.
+    """
+    parts = [tokens(num_tokens)]
+    if share >= 0.01:
+        parts.append(f"{share:.0%} of the context".replace("%", " %"))
+    if seconds_to_read >= 1:
+        parts.append(f"about {seconds(round(seconds_to_read) * 1000)} to read")
+    return " · ".join(parts)
+
+
 def reading_line(computed: int, total: int, reused: int) -> str:
     """What is going on while a prompt is read: "reading 1,204 tokens", with what is done and what was known."""
     fresh = max(0, total - reused)

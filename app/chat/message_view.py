@@ -31,12 +31,14 @@ class MessageWidget(QWidget):
         asked(message_id, MessageAction): what is not done here, such as another answer.
         edit_requested(message_id, text): the message was written anew.
         edit_left: an editor that had the keyboard's focus is gone.
+        attachment_opened(AttachmentRecord): look at its text.
         notice(text): something could not be done.
     """
 
     asked = Signal(str, object)
     edit_requested = Signal(str, str)
     edit_left = Signal()
+    attachment_opened = Signal(object)
     notice = Signal(str)
 
     def __init__(

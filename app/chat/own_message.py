@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.chat.attachment_chips import AttachmentChips
 from app.chat.block_views import TextView
 from app.chat.blocks import displayable
 from app.chat.conversation import MessageView
@@ -47,6 +48,12 @@ class OwnMessage(MessageWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(px(1))
+        self.chips = AttachmentChips(theme, can_remove=False, align_right=True)
+        self.chips.opened.connect(self.attachment_opened)
+        self._gap = QWidget()
+        self._gap.setFixedHeight(px(6))
+        column.addWidget(self.chips)
+        column.addWidget(self._gap)
         column.addLayout(self._row)
         column.addWidget(self.foot)
         self.edited = self._bubble
@@ -59,6 +66,9 @@ class OwnMessage(MessageWidget):
         self.foot.set_siblings(view.sibling_index, view.num_siblings)
         content = view.record.content
         self.setAccessibleName(f"You: {content[:200]}")
+        self.chips.show_attachments(view.attachments)
+        self._gap.setVisible(bool(view.attachments))
+        self._bubble.setVisible(bool(content.strip()) and self._editor is None)
         lines = content.splitlines()
         folded = "\n".join(lines[:_FOLDED_LINES])[:_FOLDED_CHARACTERS]
         is_long = len(lines) > _FOLDED_LINES + 4 or len(content) > _FOLDED_CHARACTERS + 500

@@ -38,6 +38,7 @@ class Transcript(QScrollArea):
         asked(message_id, MessageAction): what the person wants of a message.
         edit_requested(message_id, text): it was written anew.
         edit_left: an editor that had the keyboard's focus is gone.
+        attachment_opened(AttachmentRecord): look at its text.
         notice(text): something could not be done.
         following_changed(is_following): the person left the end, or came back to it.
     """
@@ -45,6 +46,7 @@ class Transcript(QScrollArea):
     asked = Signal(str, object)
     edit_requested = Signal(str, str)
     edit_left = Signal()
+    attachment_opened = Signal(object)
     notice = Signal(str)
     following_changed = Signal(bool)
 
@@ -170,6 +172,7 @@ class Transcript(QScrollArea):
         widget: MessageWidget = kind(self._theme, view)
         widget.edit_requested.connect(self.edit_requested)
         widget.edit_left.connect(self.edit_left)
+        widget.attachment_opened.connect(self.attachment_opened)
         widget.asked.connect(self.asked)
         widget.notice.connect(self.notice)
         return widget

@@ -59,6 +59,11 @@ def read_attachments(connection: sqlite3.Connection, conversation_id: str) -> li
     return [AttachmentRecord(*row) for row in rows]
 
 
+def read_attachment_files(connection: sqlite3.Connection) -> set[str]:
+    """The files that attachments of any conversation, deleted ones included, have their texts in."""
+    return {str(row[0]) for row in connection.execute("SELECT DISTINCT file_name FROM attachment")}
+
+
 def save_attachment(connection: sqlite3.Connection, record: AttachmentRecord) -> None:
     """Insert an attachment, or move it from the draft to a message."""
     connection.execute(

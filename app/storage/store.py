@@ -90,6 +90,14 @@ class ChatStore(QObject):
         """The attachments of a conversation's messages and of its draft."""
         return folders.read_attachments(self._reader, conversation_id)
 
+    def read_attachment_files(self) -> set[str]:
+        """The files of all attachments; callable on any thread."""
+        connection = self._database.connect()
+        try:
+            return folders.read_attachment_files(connection)
+        finally:
+            connection.close()
+
     def find(self, words: Sequence[str], on_found: Callable[[dict[str, set[str]]], None]) -> None:
         """Look for words in all messages, beside the GUI thread; ``on_found`` gets each one's conversation ids."""
         self._finder.run(lambda: self._find(words), on_found)

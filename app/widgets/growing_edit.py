@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.theme import Theme
+
+LONG_CHARACTERS = 2500
+LONG_LINES = 40
 
 
 class GrowingEdit(QPlainTextEdit):
     """Plain text, one line high at rest and up to ``max_lines``; then it scrolls.
 
+    Attributes:
+        takes_attachments: long texts and files are for whoever listens to the signals, not for the field.
+
     Signals:
         submitted: Enter without Shift, not while an input method composes.
         cancelled: Escape.
         focus_changed(has_focus): the keyboard came or went.
+        long_text_pasted(text): a text that is too long to be read in the field; it was not put in.
+        files_given(paths): files were dropped on the field, or pasted.
     """
 
     submitted = Signal()
     cancelled = Signal()
     focus_changed = Signal(bool)
+    long_text_pasted = Signal(str)
+    files_given = Signal(list)
 
     def __init__(
         self, theme: Theme, *, max_lines: int = 8, min_lines: int = 1, parent: QWidget | None = None
@@ -30,6 +42,8 @@ class GrowingEdit(QPlainTextEdit):
         self._max_lines = max_lines
         self._min_lines = min_lines
         self._is_composing = False
+        self._pastes_plainly = False
+        self.takes_attachments = False
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -50,7 +64,11 @@ class GrowingEdit(QPlainTextEdit):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_enter = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
-        if is_enter and self._is_composing:
+        if event.matches(QKeySequence.StandardKey.Paste) or _is_plain_paste(event):
+            self._pastes_plainly = _is_plain_paste(event)
+            self.paste()
+            self._pastes_plainly = False
+        elif is_enter and self._is_composing:
             event.accept()  # the Enter that commits a composition sends nothing
         elif is_enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             event.accept()
@@ -62,8 +80,18 @@ class GrowingEdit(QPlainTextEdit):
             super().keyPressEvent(event)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        if source.hasText():
-            self.insertPlainText(source.text())
+        paths = [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
+        if self.takes_attachments and paths:
+            self.files_given.emit(paths)
+        elif source.hasText():
+            text = source.text()
+            if self.takes_attachments and is_long(text) and not self._pastes_plainly:
+                self.long_text_pasted.emit(text)
+            else:
+                self.insertPlainText(text)
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return source.hasText() or (self.takes_attachments and source.hasUrls())
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
@@ -96,3 +124,13 @@ class GrowingEdit(QPlainTextEdit):
             self.setVerticalScrollBarPolicy(policy)
         if height != self.height() or height != self.minimumHeight():
             self.setFixedHeight(height)
+
+
+def is_long(text: str) -> bool:
+    """Whether a pasted text is better attached than written into the field."""
+    return len(text) > LONG_CHARACTERS or text.count("\n") >= LONG_LINES
+
+
+def _is_plain_paste(event: QKeyEvent) -> bool:
+    wanted = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    return event.key() == Qt.Key.Key_V and event.modifiers() == wanted

@@ -148,6 +148,7 @@ class MainWindow(QMainWindow):
             toggle_options=self._toggle_options,
             toggle_full_screen=self._toggle_full_screen,
             write=self._write,
+            attach=page.composer.choose_files,
             stop=controller.stop,
             regenerate=page.regenerate_last,
             continue_answer=page.continue_last,

@@ -28,6 +28,7 @@ class WindowActions:
     toggle_options: Callable[[], None]
     toggle_full_screen: Callable[[], None]
     write: Callable[[], None]
+    attach: Callable[[], None]
     stop: Callable[[], None]
     regenerate: Callable[[], None]
     continue_answer: Callable[[], None]
@@ -82,6 +83,7 @@ def build_menus(
 
     chat = bar.addMenu("&Chat")
     _add(chat, "Write a message", "Ctrl+L", actions.write)
+    _add(chat, "Attach files…", "Ctrl+Shift+A", actions.attach)
     stop = _add(chat, "Stop the answer", "Ctrl+.", actions.stop)
     regenerate = _add(chat, "Regenerate the answer", "Ctrl+R", actions.regenerate)
     continue_answer = _add(chat, "Continue the answer", "Ctrl+Shift+R", actions.continue_answer)

@@ -14,7 +14,7 @@ from app.chat.presets import Presets
 from app.chat.trash import Trash
 from app.model_session import ModelEntry
 from app.settings import Settings
-from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
+from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import ModelInfo, Role
 
 DAY = 86_400.0
@@ -91,7 +91,8 @@ class FakeController(QObject):
     models_changed = Signal()
     context_used = Signal(int, int, int)
     notice = Signal(str)
-    tokens_counted = Signal(int)
+    cost_known = Signal(int, float, float)
+    attachments_changed = Signal(str)
 
     def __init__(self, *, model: ModelInfo | None = MODEL) -> None:
         super().__init__()
@@ -113,6 +114,7 @@ class FakeController(QObject):
         self._filter = ""
         self.presets = Presets(_NoStore(), Settings())  # type: ignore[arg-type]
         self.takes_messages = True
+        self.draft_attachments: tuple[AttachmentRecord, ...] = ()
         self.current_id = self._make("", in_list=False)
 
     # ------------------------------------------------------------------------------------------ the face
@@ -239,7 +241,19 @@ class FakeController(QObject):
 
     def count_tokens(self, text: str) -> None:
         self.calls.append(("count_tokens", text))
-        self.tokens_counted.emit(len(text.split()))
+        self.cost_known.emit(len(text.split()), 0.0, 0.0)
+
+    def attach_files(self, paths: list[Path]) -> None:
+        self.calls.append(("attach_files", paths))
+
+    def attach_text(self, text: str) -> None:
+        self.calls.append(("attach_text", text))
+
+    def remove_attachment(self, record: AttachmentRecord) -> None:
+        self.calls.append(("remove_attachment", record))
+
+    def attachment_path(self, record: AttachmentRecord) -> Path:
+        return Path("/nowhere") / record.file_name
 
     # ------------------------------------------------------------------------------------------ by hand
 

@@ -21,8 +21,7 @@ def composer(theme: Theme, qtbot: QtBot) -> Composer:
 
 
 def _button(composer: Composer) -> QPushButton:
-    (button,) = composer.findChildren(QPushButton)
-    return button
+    return composer._button
 
 
 def _compose(composer: Composer, text: str, commit: str = "") -> None:
@@ -98,7 +97,7 @@ def test_tokens_are_counted_when_typing_rests(composer: Composer, qtbot: QtBot) 
     with qtbot.waitSignal(composer.count_requested, timeout=2000) as caught:
         qtbot.keyClicks(composer.edit, "three small words")
     assert caught.args == ["three small words"]
-    composer.set_num_tokens(1204)
+    composer.set_cost("1,204 tokens")
     assert composer._count.text() == "1,204 tokens"
     composer.clear_text()
     assert composer._count.text() == ""

@@ -291,13 +291,13 @@ def test_closing_in_mid_answer_is_quick_and_keeps_it(bench: Bench, make_bench: B
 
 
 def test_tokens_are_counted_when_typing_pauses(bench: Bench) -> None:
-    counts: list[int] = []
-    bench.controller.tokens_counted.connect(counts.append)
+    counts: list[tuple[int, float]] = []
+    bench.controller.cost_known.connect(lambda number, share, _seconds: counts.append((number, share)))
     for text in ("one", "one two", "one two three"):
         bench.controller.count_tokens(text)
     bench.qtbot.waitUntil(lambda: bool(counts), timeout=3000)
     bench.qtbot.wait(200)
-    assert counts == [3]
+    assert counts == [(3, 3 / 2048)]
 
 
 def test_the_context_is_reported_for_the_open_chat(bench: Bench) -> None:

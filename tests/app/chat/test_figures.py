@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.chat.figures import reading_line, seconds, statistics_line, tokens
+from app.chat.figures import cost_line, reading_line, seconds, statistics_line, tokens
 from tests.app.fake_controller import STATS
 
 
@@ -29,3 +29,9 @@ def test_what_is_being_read() -> None:
     assert reading_line(612, 1204, 100) == "reading 512 of 1,104 tokens · 100 reused"
     assert reading_line(1204, 1204, 1148) == "read 56 tokens · 1,148 reused"
     assert tokens(1) == "1 token"
+
+
+def test_what_a_message_would_cost() -> None:
+    assert cost_line(1, 0.0001, 0.4) == "1 token"
+    assert cost_line(1204, 0.147, 2.6) == "1,204 tokens · 15 % of the context · about 3 s to read"
+    assert cost_line(90_000, 11.0, 0.0) == "90,000 tokens · 1100 % of the context"

@@ -1,0 +1,193 @@
+"""Texts attached to messages: a file each, below the data folder, and a row in the chat database.
+
+A file is written before its row, so that a row always finds its text; files without a row are swept at a start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.conversation import clean_text
+from app.chat.reading import AttachmentError, read_text_file
+from app.storage.conversations import save_conversation
+from app.storage.folders import delete_attachment, save_attachment
+from app.storage.records import AttachmentRecord, ConversationRecord, new_id
+from app.storage.store import ChatStore, Write
+from app.tasks import TaskRunner
+
+_log = logging.getLogger(__name__)
+
+PASTED_NAME = "Pasted text"
+_SWEEP_AFTER_S = 3600.0
+
+
+class Attachments(QObject):
+    """All attachments of the conversations that were opened.
+
+    Signals:
+        draft_changed(conversation_id): its draft has other attachments now.
+        notice(text): a file could not be attached.
+    """
+
+    draft_changed = Signal(str)
+    notice = Signal(str)
+
+    def __init__(self, store: ChatStore, folder: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._folder = folder
+        self._records: dict[str, dict[str, AttachmentRecord]] = {}
+        self._runner = TaskRunner("attachments", self)
+        self._runner.run(lambda: sweep(folder, store.read_attachment_files(), time.time()))
+
+    def draft(self, conversation_id: str) -> tuple[AttachmentRecord, ...]:
+        """Those of the conversation's draft, in their order."""
+        return self.of_message(conversation_id, None)
+
+    def of_message(self, conversation_id: str, message_id: str | None) -> tuple[AttachmentRecord, ...]:
+        """Those of a message, in their order."""
+        found = [record for record in self._all(conversation_id).values() if record.message_id == message_id]
+        return tuple(sorted(found, key=lambda record: record.position))
+
+    def of_messages(self, conversation_id: str) -> dict[str, tuple[AttachmentRecord, ...]]:
+        """Those of all messages that have some, by the message's id."""
+        ids = {record.message_id for record in self._all(conversation_id).values() if record.message_id is not None}
+        return {id_: self.of_message(conversation_id, id_) for id_ in ids}
+
+    def add_files(self, conversation: ConversationRecord, paths: Sequence[Path]) -> None:
+        """Read files and attach them to the draft; what cannot be read is said."""
+        for path in paths:
+            self._add(conversation, path.name, partial(read_text_file, path))
+
+    def add_text(self, conversation: ConversationRecord, text: str, name: str = PASTED_NAME) -> None:
+        """Attach a text to the draft."""
+        self._add(conversation, name, lambda: text)
+
+    def _add(self, conversation: ConversationRecord, name: str, read: Callable[[], str]) -> None:
+        self._runner.run(
+            lambda: self._stored(clean_text(read())),
+            lambda stored: self._attach(conversation, name, *stored),
+            self._on_error,
+        )
+
+    def remove(self, record: AttachmentRecord) -> None:
+        """Take an attachment off the draft."""
+        if self._all(record.conversation_id).pop(record.id, None) is not None:
+            self._store.write(lambda connection: delete_attachment(connection, record.id))
+            self.draft_changed.emit(record.conversation_id)
+
+    def send(self, conversation_id: str, message_id: str) -> Write:
+        """Move the draft's attachments to a message; returns what stores that, after the message is stored."""
+        moved = [replace(record, message_id=message_id) for record in self.draft(conversation_id)]
+        work = self._take(conversation_id, moved)
+        if moved:
+            self.draft_changed.emit(conversation_id)
+        return work
+
+    def copy(self, conversation_id: str, pairs: Sequence[tuple[AttachmentRecord, str]]) -> Write:
+        """Give messages of a conversation copies of attachments: pairs of one and the message's id."""
+        copies = [
+            replace(record, id=new_id(), conversation_id=conversation_id, message_id=message_id)
+            for record, message_id in pairs
+        ]
+        return self._take(conversation_id, copies)
+
+    def text(self, record: AttachmentRecord) -> str:
+        """The attached text; where its file is gone, a sentence that says so."""
+        try:
+            return self.path(record).read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            _log.warning("attachment %s: %s", record.file_name, error)
+            return f"(The text of {record.name} is missing.)"
+
+    def path(self, record: AttachmentRecord) -> Path:
+        """Where the text lies."""
+        return self._folder / Path(record.file_name).name
+
+    def prompt_text(self, conversation_id: str, message_id: str | None) -> str:
+        """What stands before a message's own words in the prompt; "" without attachments."""
+        parts = [
+            f"[{record.name}]\n{self.text(record).rstrip()}\n[end of {record.name}]\n\n"
+            for record in self.of_message(conversation_id, message_id)
+        ]
+        return "".join(parts)
+
+    def close(self) -> None:
+        """Finish what is being read."""
+        self._runner.close(0.5)
+
+    def _all(self, conversation_id: str) -> dict[str, AttachmentRecord]:
+        if conversation_id not in self._records:
+            records = self._store.read_attachments(conversation_id)
+            self._records[conversation_id] = {record.id: record for record in records}
+        return self._records[conversation_id]
+
+    def _stored(self, text: str) -> tuple[str, int]:
+        """Write the text's file; its name and length. On the runner's thread."""
+        name = f"{new_id()}.txt"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            scratch = self._folder / f"{name}.part"
+            with scratch.open("w", encoding="utf-8", errors="replace") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(scratch, self._folder / name)
+        except OSError as error:
+            raise AttachmentError(f"The text could not be attached: {error.strerror or error}.") from error
+        return name, len(text)
+
+    def _attach(self, conversation: ConversationRecord, name: str, file_name: str, num_characters: int) -> None:
+        position = len(self.draft(conversation.id))
+        record = AttachmentRecord(new_id(), conversation.id, None, position, name, file_name, num_characters)
+        self._all(conversation.id)[record.id] = record
+
+        def work(connection: sqlite3.Connection) -> None:
+            # A new chat is not in the database before its first message.
+            exists = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (conversation.id,)).fetchone()
+            if exists is None:
+                save_conversation(connection, conversation)
+            save_attachment(connection, record)
+
+        self._store.write(work)
+        self.draft_changed.emit(conversation.id)
+
+    def _take(self, conversation_id: str, records: Sequence[AttachmentRecord]) -> Write:
+        self._all(conversation_id).update({record.id: record for record in records})
+
+        def work(connection: sqlite3.Connection) -> None:
+            for record in records:
+                save_attachment(connection, record)
+
+        return work
+
+    def _on_error(self, error: Exception) -> None:
+        if not isinstance(error, AttachmentError):
+            _log.error("attaching failed", exc_info=error)
+        self.notice.emit(str(error) if isinstance(error, AttachmentError) else "The file could not be attached.")
+
+
+def sweep(folder: Path, used: set[str], now_s: float) -> int:
+    """Remove texts that no message has any more, once they are an hour old; returns how many."""
+    removed = 0
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return 0
+    for path in entries:
+        try:
+            if path.name not in used and now_s - path.stat().st_mtime > _SWEEP_AFTER_S:
+                path.unlink()
+                removed += 1
+        except OSError as error:
+            _log.warning("attachment %s stays: %s", path.name, error)
+    return removed

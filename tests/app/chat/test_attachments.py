@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import codecs
+import os
+from pathlib import Path
+
+import pytest
+from pypdf import PdfWriter
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.chat.attachment_chips import AttachmentChips
+from app.chat.attachments import sweep
+from app.chat.composer import Composer
+from app.chat.reading import AttachmentError, read_text_file
+from app.storage.records import AttachmentRecord
+from app.theme import Theme
+from tests.app.conftest import Bench, BenchMaker
+
+
+def _pdf(path: Path, text: str, password: str = "") -> Path:
+    content = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode("latin-1")
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+    ]
+    data, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, start=1):
+        places.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(data)
+    data += b"xref\n0 5\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
+    path.write_bytes(data + b"trailer << /Size 5 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % start)
+    if password:
+        writer = PdfWriter(clone_from=path)
+        writer.encrypt(password, algorithm="RC4-128")
+        writer.write(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("naïve — 日本\r\nzwei".encode(), "naïve — 日本\nzwei"),
+        (codecs.BOM_UTF8 + b"a;b", "a;b"),
+        ("x = 1\n".encode("utf-16"), "x = 1\n"),
+        ("Größe".encode("cp1252"), "Größe"),
+    ],
+)
+def test_texts_are_read_in_their_encodings(tmp_path: Path, data: bytes, text: str) -> None:
+    path = tmp_path / "ö.txt"
+    path.write_bytes(data)
+    assert read_text_file(path) == text
+
+
+def test_the_text_of_a_pdf_is_read(tmp_path: Path) -> None:
+    assert read_text_file(_pdf(tmp_path / "a.pdf", "Rent is due")).strip() == "Rent is due"
+
+
+def test_what_cannot_be_attached_says_why(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)
+    (tmp_path / "empty.txt").write_bytes(b" \n")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and nothing more")
+    _pdf(tmp_path / "locked.pdf", "secret", "word")
+    _pdf(tmp_path / "scan.pdf", "")
+    (tmp_path / "long.txt").write_bytes(b"a" * 5_000_000)
+    with (tmp_path / "huge.txt").open("wb") as stream:
+        stream.truncate(60_000_000)
+    sentences = {
+        "folder": "folder is a folder; attach the files in it.",
+        "image.png": "image.png is no text: text, Markdown, code, tables (CSV) and PDF can be attached.",
+        "empty.txt": "empty.txt holds no text.",
+        "broken.pdf": "broken.pdf is damaged, or no PDF that can be read.",
+        "locked.pdf": "locked.pdf is locked with a password; save it without one and attach it again.",
+        "scan.pdf": "scan.pdf holds no text: its pages are pictures.",
+        "long.txt": "long.txt holds more than 4,000,000 characters; attach a part of it.",
+        "huge.txt": "huge.txt is larger than 50 MB; attach a part of it.",
+        "gone.txt": "gone.txt could not be read: No such file or directory.",
+    }
+    for name, sentence in sentences.items():
+        with pytest.raises(AttachmentError) as caught:
+            read_text_file(tmp_path / name)
+        assert str(caught.value) == sentence
+
+
+def _wait_for(bench: Bench, number: int) -> tuple[AttachmentRecord, ...]:
+    bench.qtbot.waitUntil(lambda: len(bench.controller.draft_attachments) == number, timeout=5000)
+    return bench.controller.draft_attachments
+
+
+def test_an_attachment_is_in_the_prompt_and_outlasts_a_restart(
+    bench: Bench, make_bench: BenchMaker, tmp_path: Path
+) -> None:
+    path = tmp_path / "notes.md"
+    path.write_text("# Trip\nLisbon", encoding="utf-8")
+    bench.controller.attach_files([path, tmp_path / "gone.txt"])
+    bench.controller.attach_text("pasted words")
+    first, second = _wait_for(bench, 2)
+    assert (first.name, first.num_characters, second.name) == ("notes.md", 13, "Pasted text")
+    assert bench.notices == ["gone.txt could not be read: No such file or directory."]
+    bench.settle()
+    make_bench.close(bench)
+
+    again = make_bench()
+    path.unlink()
+    assert [record.name for record in again.controller.draft_attachments] == ["notes.md", "Pasted text"]
+    again.controller.remove_attachment(again.controller.draft_attachments[1])
+    assert again.controller.send("Where to?")
+    assert again.controller.draft_attachments == ()
+    request = again.request()
+    assert (
+        again.engine.requests[-1].messages[0].content
+        == "[notes.md]\n# Trip\nLisbon\n[end of notes.md]\n\nWhere to?"
+    )
+    again.engine.finish(request)
+    again.wait_idle()
+    [view] = [view for view in again.controller.current_messages if view.attachments]
+    assert (view.record.content, view.attachments[0].name) == ("Where to?", "notes.md")
+    again.settle()
+    make_bench.close(again)
+    third = make_bench()
+    assert third.controller.current_messages[0].attachments == view.attachments
+
+
+def test_attachments_alone_can_be_sent_and_name_the_chat(bench: Bench) -> None:
+    assert not bench.controller.send("")
+    bench.controller.attach_text("all of it")
+    _wait_for(bench, 1)
+    assert bench.controller.send("")
+    request = bench.request()
+    assert bench.engine.requests[-1].messages[0].content.startswith("[Pasted text]\nall of it\n")
+    bench.engine.finish(request)
+    bench.wait_idle()
+    assert bench.controller.current_conversation.title == "Pasted text"
+
+
+def test_edits_and_forks_keep_the_attachments(bench: Bench) -> None:
+    bench.controller.attach_text("the contract")
+    _wait_for(bench, 1)
+    bench.ask("summarise", "short")
+    question, _ = bench.controller.current_messages
+    bench.controller.edit_and_resend(question.record.id, "translate")
+    request = bench.request()
+    assert bench.engine.requests[-1].messages[0].content.endswith("translate")
+    assert "the contract" in bench.engine.requests[-1].messages[0].content
+    bench.engine.finish(request)
+    bench.wait_idle()
+    bench.controller.fork(bench.controller.current_messages[-1].record.id)
+    assert [one.name for one in bench.controller.current_messages[0].attachments] == ["Pasted text"]
+    bench.ask("more", "yes")
+    assert bench.notices == []
+
+
+def test_two_chats_keep_their_own_drafts(bench: Bench) -> None:
+    bench.ask("first", "one")
+    first = bench.controller.current_id
+    bench.controller.attach_text("for the first")
+    _wait_for(bench, 1)
+    bench.controller.new_conversation()
+    assert bench.controller.draft_attachments == ()
+    bench.controller.open_conversation(first)
+    assert len(bench.controller.draft_attachments) == 1
+
+
+def test_a_text_that_is_gone_is_said_in_its_place(bench: Bench) -> None:
+    bench.controller.attach_text("soon gone")
+    [record] = _wait_for(bench, 1)
+    bench.controller.attachment_path(record).unlink()
+    bench.controller.send("read it")
+    bench.request()
+    assert "(The text of Pasted text is missing.)" in bench.engine.requests[-1].messages[0].content
+
+
+def test_texts_that_nothing_uses_are_swept_after_an_hour(tmp_path: Path) -> None:
+    for name in ("used.txt", "old.txt", "new.txt"):
+        (tmp_path / name).write_text("x", encoding="utf-8")
+    now = 2_000_000_000.0
+    os.utime(tmp_path / "used.txt", (1, 1))
+    os.utime(tmp_path / "old.txt", (1, 1))
+    os.utime(tmp_path / "new.txt", (now, now))
+    assert sweep(tmp_path, {"used.txt"}, now) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.txt", "used.txt"]
+    assert sweep(tmp_path / "missing", set(), now) == 0
+
+
+def test_a_long_paste_and_dropped_files_are_attached(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
+    composer = Composer(theme)
+    qtbot.addWidget(composer)
+    composer.show()
+    pasted: list[str] = []
+    files: list[list[Path]] = []
+    composer.text_pasted.connect(pasted.append)
+    composer.files_given.connect(files.append)
+    clipboard = QApplication.clipboard()
+    long = "line\n" * 60
+    clipboard.setText(long)
+    qtbot.keyClick(composer.edit, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
+    assert (pasted, composer.text) == ([long], "")
+    modifiers = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    qtbot.keyClick(composer.edit, Qt.Key.Key_V, modifiers)
+    assert (len(pasted), composer.text) == (1, long)
+    composer.clear_text()
+    clipboard.setText("short")
+    qtbot.keyClick(composer.edit, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
+    assert composer.text == "short"
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / "a b.csv")), QUrl("https://example.org/x")])
+    composer.edit.insertFromMimeData(data)
+    assert files == [[tmp_path / "a b.csv"]]
+
+
+def test_chips_wrap_and_can_be_taken_off(theme: Theme, qtbot: QtBot) -> None:
+    chips = AttachmentChips(theme, can_remove=True)
+    qtbot.addWidget(chips)
+    records = [
+        AttachmentRecord(str(number), "c", None, number, f"file number {number}.txt", "f", 1204)
+        for number in range(6)
+    ]
+    assert chips.isHidden()
+    chips.show_attachments(records)
+    chips.resize(400, chips.heightForWidth(400))
+    one_row = chips.heightForWidth(4000)
+    assert chips.heightForWidth(400) > 2 * one_row
+    with qtbot.waitSignal(chips.removed) as caught:
+        chips.chips[1].findChildren(type(chips.chips[1].layout().itemAt(1).widget()))[-1].click()
+    assert caught.args == [records[1]]
+    chips.show_attachments([])
+    assert chips.isHidden()
