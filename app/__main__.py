@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fireside", description="Chat with language models on your own machine.")
-    parser.add_argument("--model", type=Path, help="the .gguf file to load, in place of the one used last")
+    parser.add_argument("model", type=Path, nargs="?", help="the .gguf file to load, in place of the one used last")
     parser.add_argument("--terminal", action="store_true", help="chat in this terminal instead of a window")
     parser.add_argument("--home", type=Path, help="keep chats, settings and models below this folder")
     parser.add_argument("--version", action="version", version=f"Fireside {importlib.metadata.version('fireside')}")
@@ -60,7 +60,7 @@ def _run_terminal(paths: AppPaths, model: Path | None) -> int:
     model = model or find_starter(paths.models)
     if model is None:
         print(
-            f"There is no model yet: name one with --model, or put the starter model into {paths.models} "
+            f"There is no model yet: name one, or put the starter model into {paths.models} "
             "with `python3 installers/source.py run`.",
             file=sys.stderr,
         )

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from PySide6.QtCore import QObject, QSocketNotifier, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, Signal
+from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 
 from app.context import AppContext
@@ -31,17 +32,17 @@ def run(paths: AppPaths, model: Path | None = None) -> int:
     start_logging(paths.log_file)
     QApplication.setApplicationName(APP_NAME)
     QApplication.setDesktopFileName("fireside")
-    application = QApplication(sys.argv[:1])
+    application = Application(sys.argv[:1])
     instance = SingleInstance(paths.lock_file)
     if not instance.acquire():
-        return _raise_running(instance, paths)
+        return _raise_running(instance, paths, model)
     try:
         return _run_window(application, instance, paths, model)
     finally:
         instance.release()
 
 
-def _run_window(application: QApplication, instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:
+def _run_window(application: Application, instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:
     context = AppContext.create(paths, EngineThread)
     controller = context.controller
     reporter = _Reporter()
@@ -51,17 +52,17 @@ def _run_window(application: QApplication, instance: SingleInstance, paths: AppP
     theme = apply_theme(application, context.settings)
     window = MainWindow(controller, context.settings, theme, _features(context, theme))
 
-    def show_window() -> None:
-        window.show()
-        window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
-        window.raise_()
-        window.activateWindow()
+    def on_second_start(path: str) -> None:
+        window.come_forward()
+        if path:
+            controller.load_model(path)
 
     def on_state(state: Qt.ApplicationState) -> None:
         if state == Qt.ApplicationState.ApplicationActive:
             controller.refresh_models()  # files may have come while the person was elsewhere
 
-    instance.raise_requested.connect(show_window)
+    instance.raise_requested.connect(on_second_start)
+    application.file_opened.connect(controller.load_model)
     application.applicationStateChanged.connect(on_state)
     application.aboutToQuit.connect(context.close)
     window.show()
@@ -78,9 +79,10 @@ def _features(context: AppContext, theme: Theme) -> list[PageEntry]:
     return []
 
 
-def _raise_running(instance: SingleInstance, paths: AppPaths) -> int:
-    if instance.raise_other():
-        print("Fireside is running already; its window was brought to the front.")
+def _raise_running(instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:
+    if instance.raise_other(model):
+        loads = "" if model is None else f" and loads {model.name}"
+        print(f"Fireside is running already; its window was brought to the front{loads}.")
         return 0
     print(
         f"Fireside is running already with the chats in {paths.data} but does not answer: close it, or end its "
@@ -94,6 +96,22 @@ class _Reporter(QObject):
     """Carries a sentence from any thread to the GUI thread."""
 
     reported = Signal(str)
+
+
+class Application(QApplication):
+    """Qt's application, with the files that the system hands a running app (macOS).
+
+    Signals:
+        file_opened(path): the person opened a file with Fireside.
+    """
+
+    file_opened = Signal(str)
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QFileOpenEvent) and event.file():
+            self.file_opened.emit(event.file())
+            return True
+        return super().event(event)
 
 
 class _QuitSignals(QObject):

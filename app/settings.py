@@ -75,6 +75,20 @@ SETTINGS: tuple[Setting, ...] = (
         choices=("system", "light", "dark"),
     ),
     Setting("zoom", 1.0, "Text size", "Scales all text.", "Appearance", minimum=0.5, maximum=3.0),
+    Setting(
+        "notifications",
+        True,
+        "Notifications",
+        "Says so when something that took longer than ten seconds ends while you are elsewhere.",
+        "Window",
+    ),
+    Setting(
+        "tray",
+        False,
+        "Stay in the tray",
+        "Closing the window keeps Fireside running; its icon in the system's tray brings it back.",
+        "Window",
+    ),
     Setting("system_prompt", "", "System prompt", "Told to the model before each chat; may be empty.", "Answers"),
     Setting(
         "temperature",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from pathlib import Path
 
@@ -12,17 +13,17 @@ from PySide6.QtNetwork import QLocalServer, QLocalSocket
 _log = logging.getLogger(__name__)
 
 ANSWER_WAIT_MS = 1000
-_RAISE = b"raise\n"
+MAX_MESSAGE_BYTES = 1 << 16
 
 
 class SingleInstance(QObject):
     """Holds the lock of a data folder, or knows that another process does.
 
     Signals:
-        raise_requested(): the app was started a second time.
+        raise_requested(model path): the app was started a second time, with a model file or with "".
     """
 
-    raise_requested = Signal()
+    raise_requested = Signal(str)
 
     def __init__(self, lock_file: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -48,13 +49,15 @@ class SingleInstance(QObject):
             return True
         return self._lock.error() != QLockFile.LockError.LockFailedError
 
-    def raise_other(self) -> bool:
-        """Ask the running app to show its window; False when it does not answer."""
+    def raise_other(self, model: Path | None = None) -> bool:
+        """Ask the running app to show its window, and to load ``model``; False when it does not answer."""
         socket = QLocalSocket()
         socket.connectToServer(self._server_name())
         if not socket.waitForConnected(ANSWER_WAIT_MS):
             return False
-        socket.write(_RAISE)
+        text = "" if model is None else str(model)
+        message = json.dumps({"model": text})  # ASCII: a name that is no UTF-8 comes through as well
+        socket.write(message.encode("ascii") + b"\n")
         is_sent = bool(socket.waitForBytesWritten(ANSWER_WAIT_MS))
         socket.disconnectFromServer()
         return is_sent
@@ -77,7 +80,27 @@ class SingleInstance(QObject):
         assert self._server is not None
         while (socket := self._server.nextPendingConnection()) is not None:
             socket.disconnected.connect(socket.deleteLater)
-            self.raise_requested.emit()
+            socket.readyRead.connect(self._on_ready)
+            if socket.canReadLine():
+                self._on_message(socket)
+
+    def _on_ready(self) -> None:
+        # The sender, not a closure over it: a slot that keeps its own socket alive crashes when that is deleted.
+        socket = self.sender()
+        if isinstance(socket, QLocalSocket):
+            self._on_message(socket)
+
+    def _on_message(self, socket: QLocalSocket) -> None:
+        if not socket.canReadLine():
+            if socket.bytesAvailable() > MAX_MESSAGE_BYTES:
+                socket.abort()
+            return
+        try:
+            message = json.loads(bytes(socket.readLine(MAX_MESSAGE_BYTES).data()))
+            model = message["model"]
+        except (ValueError, TypeError, KeyError):
+            return
+        self.raise_requested.emit(model if isinstance(model, str) else "")
 
     def _server_name(self) -> str:
         digest = hashlib.sha256(str(self._lock_file).encode("utf-8", "surrogateescape")).hexdigest()

@@ -36,13 +36,14 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     QFrame[look="chip"] {{ background: {p.background}; border: 1px solid {p.hairline};
         border-radius: {px(8)}px; }}
     QFrame[look="line"] {{ background: {p.hairline}; border: none; max-height: 1px; min-height: 1px; }}
-    #conversationList, #trashList {{ background: transparent; border: none; outline: none; }}
+    #conversationList, #trashList, #paletteList {{ background: transparent; border: none; outline: none; }}
     QTextEdit, QPlainTextEdit, QTextBrowser {{ background: transparent; border: none; color: {p.text};
         placeholder-text-color: {p.muted};
         selection-background-color: {p.accent}; selection-color: {p.on_accent}; }}
     QScrollArea {{ border: none; background: transparent; }}
     #answer:focus, #ownMessage:focus {{ border: 1px solid {p.accent}; border-radius: {px(10)}px; }}
     #answer, #ownMessage {{ border: 1px solid transparent; background: transparent; }}
+    #palette {{ background: {p.card}; border: 1px solid {p.outline}; border-radius: {px(12)}px; }}
     QToolTip {{ background: {p.card}; color: {p.text}; border: 1px solid {p.hairline}; padding: {px(4)}px; }}
     """
 

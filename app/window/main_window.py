@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 
-from PySide6.QtCore import QByteArray, QRect, Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -24,10 +23,14 @@ from app.preferences.preferences_page import PreferencesPage
 from app.settings import Settings
 from app.storage.records import ConversationRecord
 from app.theme import Theme, apply_theme
+from app.window.attention import Attention
 from app.window.bar import Bar
+from app.window.command_palette import CommandPalette
+from app.window.commands import palette_commands
 from app.window.dialogs import show_about, show_shortcuts
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
 from app.window.pages import CHAT, SETTINGS, TRASH, PageEntry, Pages
+from app.window.placement import placement_of, restore_placement
 from app.window.sidebar import Sidebar
 
 _UNDO_MS = 10_000
@@ -42,6 +45,7 @@ class MainWindow(QMainWindow):
         sidebar: the chats.
         bar: the model and the context.
         pages: the chat, the settings, and the pages of other features.
+        attention: the tray, and the word when a long job ends unwatched.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class MainWindow(QMainWindow):
         self._settings = settings
         self._theme = theme or apply_theme(application, settings)
         self._was_narrow = False
+        self._is_leaving = False
         self.setWindowTitle("Fireside")
         self.bar = Bar(controller, self._theme)
         self.chat_page = ChatPage(controller, self._theme)
@@ -72,12 +77,14 @@ class MainWindow(QMainWindow):
             )
         )
         self.sidebar = Sidebar(controller, self._theme, self.pages.entries)
+        self.attention = Attention(self, settings)
         self._lay_out()
         self._menus: Menus = build_menus(self, self._theme, settings, self._actions(), self.pages.entries)
         self._wire()
         self._set_sidebar(bool(settings.value("is_sidebar_visible")))
         self._set_options_panel(bool(settings.value("is_options_panel_visible")))
-        self._restore_geometry()
+        default = QSize(self._theme.px(1280), self._theme.px(820))
+        restore_placement(self, str(settings.value("window_geometry")), default)
         self._refresh()
         self.options_panel.refresh()
         self.chat_page.focus_composer()
@@ -126,6 +133,17 @@ class MainWindow(QMainWindow):
         self.options_panel.preset_shown.connect(self.bar.set_preset)
         self.chat_page.open_model_requested.connect(self._open_model)
         self._settings.notice.connect(self.chat_page.show_notice)
+        self.attention.show_requested.connect(self.come_forward)
+        self.attention.quit_requested.connect(self._quit)
+        controller.generation_started.connect(lambda _id, message_id: self.attention.job_began(message_id))
+        controller.generation_finished.connect(self._on_answer_ended)
+        controller.model_loading.connect(lambda *_progress: self.attention.job_began("model"))
+        controller.model_loaded.connect(
+            lambda info: self.attention.job_ended("model", info.name, "The model is loaded.")
+        )
+        controller.model_failed.connect(
+            lambda reason: self.attention.job_ended("model", "The model could not be loaded", reason)
+        )
         for signal in (
             controller.conversations_changed,
             controller.conversation_opened,
@@ -144,6 +162,8 @@ class MainWindow(QMainWindow):
             open_model=self._open_model,
             show_page=self.show_page,
             search=self._search,
+            commands=self.show_commands,
+            quit=self._quit,
             toggle_sidebar=self._toggle_sidebar,
             toggle_options=self._toggle_options,
             toggle_full_screen=self._toggle_full_screen,
@@ -176,6 +196,33 @@ class MainWindow(QMainWindow):
         self.pages.show_page(CHAT)
         if not keep_focus:
             self.chat_page.focus_composer()
+
+    def come_forward(self) -> None:
+        """Show the window before all others."""
+        self.show()
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.raise_()
+        self.activateWindow()
+
+    def show_commands(self) -> CommandPalette:
+        """Open the command palette."""
+        commands = palette_commands(
+            self.menuBar(), self._controller, self.sidebar.open_chat, lambda title: self._show_setting(title)
+        )
+        palette = CommandPalette(self._theme, commands, self)
+        palette.open_at(self._theme.px(84))
+        return palette
+
+    def _show_setting(self, title: str) -> None:
+        self.show_page(SETTINGS)
+        page = self.pages.page(SETTINGS)
+        assert isinstance(page, PreferencesPage)
+        page.search.setText(title)
+
+    def _quit(self) -> None:
+        self._is_leaving = True
+        self.close()
+        QApplication.quit()
 
     def _write(self) -> None:
         self._show_chat()
@@ -241,6 +288,11 @@ class MainWindow(QMainWindow):
 
     # ------------------------------------------------------------------------------------------ state
 
+    def _on_answer_ended(self, conversation_id: str, message_id: str) -> None:
+        record = self._record(conversation_id)
+        if record is not None:
+            self.attention.job_ended(message_id, record.title, "The answer is complete.")
+
     def _set_sidebar(self, is_visible: bool) -> None:
         self.sidebar.setVisible(is_visible)
         self.bar.sidebar_button.setVisible(not is_visible)
@@ -298,19 +350,9 @@ class MainWindow(QMainWindow):
             self._set_options_panel(not is_narrow and bool(self._settings.value("is_options_panel_visible")))
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        geometry = base64.b64encode(self.saveGeometry().data()).decode("ascii")
-        self._settings.set("window_geometry", geometry)
-        super().closeEvent(event)
-
-    def _restore_geometry(self) -> None:
-        stored = str(self._settings.value("window_geometry"))
-        self.resize(self._theme.px(1280), self._theme.px(820))
-        if stored:
-            self.restoreGeometry(QByteArray.fromBase64(stored.encode("ascii", errors="ignore")))
-        screen = self.screen() or QGuiApplication.primaryScreen()
-        room = screen.availableGeometry()
-        if not any(one.availableGeometry().intersects(self.geometry()) for one in QGuiApplication.screens()):
-            self.move(room.topLeft())
-        size = self.size().boundedTo(room.size())
-        if size != self.size():
-            self.setGeometry(QRect(room.topLeft(), size))
+        self._settings.set("window_geometry", placement_of(self))
+        if self.attention.keeps_running and not self._is_leaving:
+            event.ignore()
+            self.hide()
+        else:
+            super().closeEvent(event)

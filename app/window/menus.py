@@ -24,6 +24,8 @@ class WindowActions:
     open_model: Callable[[], None]
     show_page: Callable[[str], None]
     search: Callable[[], None]
+    commands: Callable[[], object]
+    quit: Callable[[], None]
     toggle_sidebar: Callable[[], None]
     toggle_options: Callable[[], None]
     toggle_full_screen: Callable[[], None]
@@ -70,13 +72,15 @@ def build_menus(
     bar = window.menuBar()
     bar.setAccessibleName("Menu")
     file_menu = bar.addMenu("&File")
-    _add(file_menu, "New chat", "Ctrl+N", actions.new_chat)
+    standard = QKeySequence.StandardKey
+    _add(file_menu, "New chat", standard.New, actions.new_chat)
     _add(file_menu, "New folder", "Ctrl+Shift+N", actions.new_folder)
-    _add(file_menu, "Open a model file…", "Ctrl+O", actions.open_model)
+    _add(file_menu, "Open a model file…", standard.Open, actions.open_model)
     file_menu.addSeparator()
     preferences = _add(file_menu, "Settings", "Ctrl+,", lambda: actions.show_page(SETTINGS))
     preferences.setMenuRole(QAction.MenuRole.PreferencesRole)
-    leave = _add(file_menu, "Quit", "Ctrl+Q", window.close)
+    _add(file_menu, "Close the window", "Ctrl+W", window.close)
+    leave = _add(file_menu, "Quit", "Ctrl+Q", actions.quit)
     leave.setMenuRole(QAction.MenuRole.QuitRole)
     _build_edit_menu(bar.addMenu("&Edit"), actions)
     sidebar, options = _build_view_menu(bar.addMenu("&View"), theme, settings, actions, pages)
@@ -102,7 +106,8 @@ def build_menus(
     eject = _add(model, "Eject the model", "", actions.eject)
 
     help_menu = bar.addMenu("&Help")
-    _add(help_menu, "Keyboard shortcuts", "F1", actions.shortcuts)
+    shortcuts = _add(help_menu, "Keyboard shortcuts", "Ctrl+/", actions.shortcuts)
+    shortcuts.setShortcuts([QKeySequence("Ctrl+/"), QKeySequence("F1")])
     about = _add(help_menu, "About Fireside", "", actions.about)
     about.setMenuRole(QAction.MenuRole.AboutRole)
     return Menus(
@@ -135,7 +140,8 @@ def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
         )
     ]
     menu.addSeparator()
-    _add(menu, "Search all chats", "Ctrl+K", actions.search)
+    _add(menu, "Search all chats", "Ctrl+Shift+F", actions.search)
+    _add(menu, "Commands", "Ctrl+K", actions.commands)
 
     def refresh() -> None:
         focus = QApplication.focusWidget()
@@ -177,9 +183,10 @@ def _build_view_menu(
         if entry.title and entry.name != SETTINGS:
             _add(menu, entry.title, entry.keys, partial(actions.show_page, entry.name))
     menu.addSeparator()
-    zoom_in = _add(menu, "Larger text", "Ctrl++", theme.zoom_in)
-    zoom_in.setShortcuts([QKeySequence("Ctrl++"), QKeySequence("Ctrl+=")])
-    _add(menu, "Smaller text", "Ctrl+-", theme.zoom_out)
+    standard = QKeySequence.StandardKey
+    zoom_in = _add(menu, "Larger text", standard.ZoomIn, theme.zoom_in)
+    zoom_in.setShortcuts([*zoom_in.shortcuts(), QKeySequence("Ctrl+=")])
+    _add(menu, "Smaller text", standard.ZoomOut, theme.zoom_out)
     _add(menu, "Text as designed", "Ctrl+0", theme.zoom_reset)
     menu.addSeparator()
     looks = menu.addMenu("Theme")
@@ -198,13 +205,15 @@ def _build_view_menu(
     show_choice()
     looks.aboutToShow.connect(show_choice)
     menu.addSeparator()
-    _add(menu, "Full screen", "F11", actions.toggle_full_screen)
+    _add(menu, "Full screen", standard.FullScreen, actions.toggle_full_screen)
     return sidebar, options
 
 
-def _add(menu: QMenu, text: str, keys: str, run: Callable[[], object]) -> QAction:
+def _add(menu: QMenu, text: str, keys: str | QKeySequence.StandardKey, run: Callable[[], object]) -> QAction:
     action = menu.addAction(text)
-    if keys:
+    if isinstance(keys, QKeySequence.StandardKey):
+        action.setShortcuts(keys)
+    elif keys:
         action.setShortcut(QKeySequence(keys))
     action.triggered.connect(lambda _checked=False: run())
     return action

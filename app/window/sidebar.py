@@ -71,7 +71,7 @@ class Sidebar(QWidget):
         self._new_menu = IconButton(theme, "chevron-down", "New chat in a folder, new folder")
         self._new_menu.setProperty("look", "")
         self._search = SearchField()
-        self._search.setPlaceholderText("Search all chats  ·  Ctrl+K")
+        self._search.setPlaceholderText("Search all chats  ·  Ctrl+Shift+F")
         self._search.setAccessibleName("Search all chats")
         self._search.setClearButtonEnabled(False)
         self.list = ConversationList(theme)
@@ -131,7 +131,7 @@ class Sidebar(QWidget):
         self._search.left_down.connect(lambda: self.list.setFocus(Qt.FocusReason.OtherFocusReason))
         self._new_menu.clicked.connect(self._show_new_menu)
         chats, folders = self.list, controller.folders
-        chats.open_requested.connect(self._on_open)
+        chats.open_requested.connect(self.open_chat)
         chats.rename_requested.connect(controller.rename_conversation)
         chats.pin_requested.connect(controller.pin_conversations)
         chats.delete_requested.connect(self.delete_requested)
@@ -189,7 +189,8 @@ class Sidebar(QWidget):
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self._new.mapToGlobal(self._new.rect().bottomLeft() + QPoint(0, self._theme.px(4))))
 
-    def _on_open(self, conversation_id: str) -> None:
+    def open_chat(self, conversation_id: str) -> None:
+        """Open a chat and show it."""
         if conversation_id != self._controller.current_id:
             self._controller.open_conversation(conversation_id)
         self.chat_requested.emit()
@@ -210,7 +211,7 @@ class Sidebar(QWidget):
         self._controller.search(self._search.text().strip())
         records = self._controller.conversations
         if records and self._search.text().strip():
-            self._on_open(records[0].id)
+            self.open_chat(records[0].id)
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

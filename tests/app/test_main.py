@@ -49,7 +49,7 @@ def test_without_a_display_it_names_the_terminal(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--model", str(tmp_path / "none.gguf")]) == 2
+    assert main([str(tmp_path / "none.gguf")]) == 2
     assert "none.gguf" in capsys.readouterr().err
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PySide6.QtNetwork import QLocalSocket
 from pytestqt.qtbot import QtBot
 
 from app.single_instance import SingleInstance
@@ -26,7 +27,8 @@ from PySide6.QtCore import QCoreApplication
 from app.single_instance import SingleInstance
 application = QCoreApplication([])
 instance = SingleInstance(Path(sys.argv[1]))
-print(instance.acquire(), instance.raise_other())
+model = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+print(instance.acquire(), instance.raise_other(model))
 """
 
 
@@ -42,6 +44,37 @@ def test_a_second_start_raises_the_first(qtbot: QtBot, tmp_path: Path) -> None:
     third = SingleInstance(lock)
     assert third.acquire()
     third.release()
+
+
+def test_a_second_start_hands_its_file_over(qtbot: QtBot, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    model = tmp_path / "дом\n家.gguf"
+    first = SingleInstance(lock)
+    assert first.acquire()
+    second = subprocess.Popen([sys.executable, "-c", _SECOND, str(lock), str(model)])
+    with qtbot.waitSignal(first.raise_requested, timeout=15_000) as caught:
+        pass
+    assert caught.args == [str(model)]
+    assert second.wait(15) == 0
+    first.release()
+
+
+def test_nonsense_on_the_socket_is_ignored(qtbot: QtBot, tmp_path: Path) -> None:
+    first = SingleInstance(tmp_path / "app.lock")
+    assert first.acquire()
+    heard: list[str] = []
+    first.raise_requested.connect(heard.append)
+    for message in (b"\xff\xfe\n", b"[]\n", b'{"model": 7}\n', b"x" * 200_000):
+        socket = QLocalSocket()
+        socket.connectToServer(first._server_name())
+        assert socket.waitForConnected(1000)
+        socket.write(message)
+        socket.flush()
+        qtbot.wait(20)
+        socket.abort()
+    assert first.raise_other()
+    qtbot.waitUntil(lambda: heard == ["", ""], timeout=2000)
+    first.release()
 
 
 def test_different_homes_do_not_meet(qtbot: QtBot, tmp_path: Path) -> None:

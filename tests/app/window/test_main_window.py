@@ -149,7 +149,7 @@ def test_errors_are_a_sentence_and_never_in_the_way(window: MainWindow, fake: Fa
 
 
 def test_chats_are_opened_searched_and_made(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
-    qtbot.keyClick(window, Qt.Key.Key_K, CTRL)
+    qtbot.keyClick(window, Qt.Key.Key_F, CTRL | Qt.KeyboardModifier.ShiftModifier)
     field = window.sidebar._search
     assert field.hasFocus()
     qtbot.keyClicks(field, "radix")
@@ -447,19 +447,19 @@ def test_a_feature_brings_its_own_page(
 def test_a_folder_is_made_named_and_used(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
     chats = [record.id for record in fake.conversations[2:4]]
     window.sidebar.list.move_to_new_requested.emit(chats)
-    [folder] = fake.folders.records()
+    [folder] = [record for record in fake.folders.records() if record.name == "New folder"]
     assert _called(fake, "move_conversations") == [("move_conversations", chats, folder.id)]
     editor = window.sidebar.list.findChild(QLineEdit)
     assert editor is not None
     assert editor.text() == "New folder"
-    editor.setText("Work")
+    editor.setText("A home")
     qtbot.keyClick(editor, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: fake.folders.records()[0].name == "Work", timeout=2000)
+    qtbot.waitUntil(lambda: fake.folders.records()[0].name == "A home", timeout=2000)
     menu = window.sidebar.make_new_menu()
     menu.actions()[0].trigger()
     assert _called(fake, "new_conversation") == [("new_conversation", folder.id)]
     _action(window, "New folder").trigger()
-    assert [record.name for record in fake.folders.records()] == ["New folder", "Work"]
+    assert [record.name for record in fake.folders.records()] == ["A home", "New folder", "Work"]
 
 
 def test_several_chats_are_deleted_and_brought_back(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
@@ -467,11 +467,11 @@ def test_several_chats_are_deleted_and_brought_back(window: MainWindow, fake: Fa
     chats = window.sidebar.list
     chats.setFocus()
     chats.selectAll()
-    assert len(chats.chosen_ids) == 8
+    assert len(chats.chosen_ids) == 9
     _action(window, "Delete the chat").trigger()
     assert fake.conversations == []
-    assert window.chat_page.notice_bar.text == "8 chats were put into the trash."
+    assert window.chat_page.notice_bar.text == "9 chats were put into the trash."
     window.chat_page.notice_bar._action_button.click()
-    assert len(fake.conversations) == 8
+    assert len(fake.conversations) == 9
     _action(window, "Trash").trigger()
     assert window.pages.page("trash").isVisible()

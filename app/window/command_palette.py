@@ -1,0 +1,210 @@
+"""The command palette: everything the menus can do, chats, models and settings, found by typing a few letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+from shiboken6 import isValid
+
+from app.theme import Theme
+from app.widgets.label import Label
+
+DETAIL = int(Qt.ItemDataRole.UserRole) + 1
+MAX_SHOWN = 60
+_ROWS_IN_SIGHT = 10
+_WIDTH_PX = 560
+_Index = QModelIndex | QPersistentModelIndex
+
+
+@dataclass(frozen=True)
+class PaletteCommand:
+    """One thing that can be done.
+
+    Attributes:
+        title: what it is called.
+        detail: its shortcut, or what kind of thing it is.
+        run: does it.
+    """
+
+    title: str
+    detail: str
+    run: Callable[[], object]
+
+
+def find_commands(commands: Sequence[PaletteCommand], text: str) -> list[PaletteCommand]:
+    """The commands that have every word of ``text``; those that begin with one come first."""
+    words = text.casefold().split()
+    ranked: list[tuple[int, int, PaletteCommand]] = []
+    for place, command in enumerate(commands):
+        title = command.title.casefold()
+        whole = f"{title} {command.detail.casefold()}"
+        if not all(word in whole for word in words):
+            continue
+        starts = [f" {title}".find(f" {word}") for word in words]
+        rank = 0 if words and title.startswith(words[0]) else 1 if min(starts, default=0) >= 0 else 2
+        ranked.append((rank, place, command))
+    return [command for _, _, command in sorted(ranked, key=lambda entry: entry[:2])[:MAX_SHOWN]]
+
+
+class _CommandsModel(QAbstractListModel):
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.commands: list[PaletteCommand] = []
+
+    def show_commands(self, commands: list[PaletteCommand]) -> None:
+        self.beginResetModel()
+        self.commands = commands
+        self.endResetModel()
+
+    def rowCount(self, parent: _Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+        return 0 if parent.isValid() else len(self.commands)
+
+    def data(self, index: _Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> object:
+        command = self.commands[index.row()]
+        if role == int(Qt.ItemDataRole.AccessibleTextRole):
+            return f"{command.title}, {command.detail}" if command.detail else command.title
+        return {int(Qt.ItemDataRole.DisplayRole): command.title, DETAIL: command.detail}.get(role)
+
+
+class _CommandDelegate(QStyledItemDelegate):
+    def __init__(self, theme: Theme, view: QListView) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+
+    def sizeHint(self, _option: QStyleOptionViewItem, _index: _Index) -> QSize:
+        return QSize(10, self._theme.px(34))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
+        px, direction = self._theme.px, self._view.layoutDirection()
+        box: QRect = option.rect
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(self._theme.colour("accent_wash"))
+            painter.drawRoundedRect(box, px(8), px(8))
+        inner = box.adjusted(px(12), 0, -px(12), 0)
+        painter.setFont(self._theme.font(12))
+        painter.setPen(self._theme.colour("muted"))
+        detail = str(index.data(DETAIL))
+        trailing = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(inner, int(QStyle.visualAlignment(direction, trailing)), detail)
+        room = inner.width() - painter.fontMetrics().horizontalAdvance(detail) - px(16)
+        painter.setFont(self._theme.font(14))
+        painter.setPen(self._theme.colour("text"))
+        title = painter.fontMetrics().elidedText(str(index.data()), Qt.TextElideMode.ElideRight, room)
+        leading = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(inner, int(QStyle.visualAlignment(direction, leading)), title)
+        painter.restore()
+
+
+class CommandPalette(QFrame):
+    """Lies over the window: a field and the commands that fit what is typed. Enter runs the marked one.
+
+    Escape, or the focus going elsewhere, closes it.
+    """
+
+    def __init__(self, theme: Theme, commands: Sequence[PaletteCommand], parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("palette")
+        self.setAccessibleName("Commands")
+        self._commands = tuple(commands)
+        self._before = QApplication.focusWidget()
+        self.field = QLineEdit()
+        self.field.setPlaceholderText("What would you like to do?")
+        self.field.setAccessibleName("Find a command, a chat or a setting")
+        self.list = QListView()
+        self.list.setObjectName("paletteList")
+        self.list.setAccessibleName("What fits")
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setMouseTracking(True)
+        self._model = _CommandsModel(self)
+        self.list.setModel(self._model)
+        self.list.setItemDelegate(_CommandDelegate(theme, self.list))
+        self._nothing = Label("Nothing has these words.", "help")
+        column = QVBoxLayout(self)
+        px = theme.px
+        column.setContentsMargins(px(10), px(10), px(10), px(10))
+        column.setSpacing(px(8))
+        for widget in (self.field, self._nothing, self.list):
+            column.addWidget(widget)
+        self.field.setFixedHeight(px(38))
+        self.list.setFixedHeight(px(34) * _ROWS_IN_SIGHT)
+        self._window = parent
+        self.setFixedWidth(min(px(_WIDTH_PX), parent.width()))
+        self.field.textChanged.connect(self._on_text)
+        self.list.clicked.connect(self._run)
+        self.list.entered.connect(self.list.setCurrentIndex)
+        QApplication.instance().focusChanged.connect(self._on_focus)  # type: ignore[union-attr]
+        self._on_text("")
+
+    def open_at(self, top: int) -> None:
+        """Show it in the middle of the window, ``top`` pixels below its upper edge."""
+        self.move((self._window.width() - self.width()) // 2, top)
+        self.show()
+        self.raise_()
+        self.field.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    @property
+    def titles(self) -> list[str]:
+        """What is listed now."""
+        return [command.title for command in self._model.commands]
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        steps = {
+            Qt.Key.Key_Down: 1,
+            Qt.Key.Key_Up: -1,
+            Qt.Key.Key_PageDown: _ROWS_IN_SIGHT,
+            Qt.Key.Key_PageUp: -_ROWS_IN_SIGHT,
+        }
+        if event.key() == Qt.Key.Key_Escape:
+            self._leave()
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+            self._run(self.list.currentIndex())
+        elif (step := steps.get(Qt.Key(event.key()))) is not None:
+            row = min(max(self.list.currentIndex().row() + step, 0), self._model.rowCount() - 1)
+            self.list.setCurrentIndex(self._model.index(row))
+        else:
+            super().keyPressEvent(event)
+
+    def _on_text(self, text: str) -> None:
+        self._model.show_commands(find_commands(self._commands, text))
+        has_any = self._model.rowCount() > 0
+        self.list.setVisible(has_any)
+        self._nothing.setVisible(not has_any)
+        self.list.setCurrentIndex(self._model.index(0) if has_any else QModelIndex())
+        self.adjustSize()
+
+    def _run(self, index: QModelIndex) -> None:
+        if index.isValid():
+            run = self._model.commands[index.row()].run
+            self._leave()
+            run()
+
+    def _leave(self) -> None:
+        if self.isHidden():
+            return
+        had_focus = self.isAncestorOf(QApplication.focusWidget() or self)
+        self.hide()
+        self.deleteLater()
+        if had_focus and self._before is not None and isValid(self._before):
+            self._before.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def _on_focus(self, _old: QWidget | None, new: QWidget | None) -> None:
+        if new is not None and not self.isAncestorOf(new):
+            self._leave()
