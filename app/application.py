@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 
@@ -67,6 +67,8 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
     application.aboutToQuit.connect(context.close)
     window.show()
     context.start(model)
+    if (offer := context.recovery()) is not None:
+        window.banner.show_text(offer.text, action_name=offer.action_name, action=offer.action)
     try:
         return int(application.exec())
     finally:
@@ -145,7 +147,7 @@ class _QuitSignals(QObject):
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         _log.info("ending on signal %d", number)
-        self._quit()
+        QTimer.singleShot(0, self._quit)  # while the app still starts, there is no loop yet that could be ended
 
     def _on_readable(self) -> None:
         try:

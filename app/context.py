@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from app.chat.attachments import Attachments
@@ -13,6 +15,7 @@ from app.library.library import ModelLibrary
 from app.library.starter import find_starter
 from app.model_session import ModelSession
 from app.paths import AppPaths
+from app.run_marker import RunMarker
 from app.settings import Settings
 from app.storage.store import ChatStore
 
@@ -20,8 +23,27 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class Offer:
+    """Something to do about what was found at the start.
+
+    Attributes:
+        text: one or two sentences.
+        action_name: what the button says; "" for none.
+        action: what it does.
+    """
+
+    text: str
+    action_name: str
+    action: Callable[[], object] | None
+
+
+@dataclass(frozen=True)
 class AppContext:
-    """What the app consists of, beside what it shows."""
+    """What the app consists of, beside what it shows.
+
+    Attributes:
+        is_after_crash: the last run did not end by itself, so nothing is loaded by itself.
+    """
 
     paths: AppPaths
     settings: Settings
@@ -30,10 +52,14 @@ class AppContext:
     session: ModelSession
     library: ModelLibrary
     controller: ChatController
+    marker: RunMarker
+    is_after_crash: bool
 
     @classmethod
     def create(cls, paths: AppPaths, make_engine: EngineFactory) -> AppContext:
         """Make and wire the services; what is wrong with the disk is reported by ``start``, not raised."""
+        marker = RunMarker(paths.run_marker)
+        is_after_crash = marker.begin()
         settings = Settings(paths.settings_file)
         store = ChatStore(paths.database)
         client = EngineClient(make_engine)
@@ -44,12 +70,31 @@ class AppContext:
         controller = ChatController(
             store, client, session, settings, library.scan, Attachments(store, paths.attachments)
         )
-        return cls(paths, settings, store, client, session, library, controller)
+        return cls(paths, settings, store, client, session, library, controller, marker, is_after_crash)
 
     def start(self, model: Path | None = None) -> None:
         """Once the window is connected: open the chat, load a model, say what was found on the disk."""
         notices = [self.settings.trouble, *self.store.opening_notices, self._prepare_models_folder()]
-        self.controller.start([text for text in notices if text], model)
+        texts = [text for text in notices if text]
+        self.controller.start(texts, model, loads_by_itself=not self.is_after_crash)
+
+    def recovery(self) -> Offer | None:
+        """What to offer after a run that did not end by itself; None after one that did."""
+        if not self.is_after_crash:
+            return None
+        has_model = self.session.info is not None or self.session.loading_path is not None
+        text = "Fireside did not end by itself last time" + ("." if has_model else ", so no model was loaded.")
+        records = {record.id: record for record in self.controller.conversations}
+        for message in self.store.unfinished:
+            if (record := records.get(message.conversation_id)) is not None:
+                return Offer(
+                    f"{text} The answer it was writing in “{record.title[:60]}” is kept as far as it came.",
+                    "Show the answer",
+                    partial(self.controller.open_conversation, record.id),
+                )
+        if has_model or (candidate := self.session.candidate()) is None:
+            return Offer(text, "", None)
+        return Offer(text, f"Load {self.session.name_of(candidate)}", partial(self.session.load, candidate))
 
     def close(self) -> None:
         """Save, stop and free everything, in less than a second unless another program holds the database."""
@@ -57,6 +102,7 @@ class AppContext:
         self.session.close()
         self.library.close()
         self.client.close()
+        self.marker.end()
         if not self.store.close():
             _log.error("the last changes could not be saved: another program held the database")
 

@@ -109,10 +109,11 @@ class ModelSession(QObject):
         """Free the model that is loaded."""
         self._client.eject()
 
-    def start(self, wanted: Path | None = None) -> None:
+    def start(self, wanted: Path | None = None, *, loads_by_itself: bool = True) -> None:
         """At the app's start: load ``wanted``, or the model of the last time, or the starter.
 
-        Where there is neither, the only model that the library finds is loaded when it has been found.
+        Where there is neither, the only model that the library finds is loaded when it has been found. With
+        ``loads_by_itself`` False only ``wanted`` is loaded.
         """
         if wanted is not None:
             self.load(wanted)
@@ -121,6 +122,8 @@ class ModelSession(QObject):
                 f"Fireside ended while it loaded {self.name_of(self._crashed_path)}, so no model was loaded this "
                 "time: choose one; a smaller one or a smaller context may fit."
             )
+        elif not loads_by_itself:
+            return
         elif (candidate := self.candidate()) is not None:
             self.load(candidate)
         else:

@@ -73,6 +73,11 @@ class AppPaths:
         return self.data / "fireside.lock"
 
     @property
+    def run_marker(self) -> Path:
+        """Exists while the app runs; found at a start it means that the last run did not end by itself."""
+        return self.data / "running.txt"
+
+    @property
     def loading_marker(self) -> Path:
         """Exists while a model loads; found at a start it means that the load ended the process."""
         return self.data / "loading-model.txt"

@@ -333,13 +333,18 @@ class ChatController(QObject):
 
     # ------------------------------------------------------------------------------------ start and end
 
-    def start(self, opening_notices: Sequence[str] = (), model: Path | None = None) -> None:
-        """Once the views are connected: show the open conversation, load the model, say what was found."""
+    def start(
+        self, opening_notices: Sequence[str] = (), model: Path | None = None, *, loads_by_itself: bool = True
+    ) -> None:
+        """Once the views are connected: show the open conversation, load the model, say what was found.
+
+        With ``loads_by_itself`` False no model but ``model`` is loaded.
+        """
         self.conversations_changed.emit()
         self._open(self._current_id)
         for text in opening_notices:
             self.notice.emit(text)
-        self._session.start(model)
+        self._session.start(model, loads_by_itself=loads_by_itself)
         self._find_models()
         self.trash.purge_old()
 

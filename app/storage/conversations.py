@@ -116,6 +116,15 @@ def purge(connection: sqlite3.Connection, conversation_ids: Iterable[str]) -> No
     connection.executemany("DELETE FROM conversation WHERE id = ?", [(id_,) for id_ in conversation_ids])
 
 
+def read_unfinished(connection: sqlite3.Connection) -> list[MessageRecord]:
+    """The answers that a killed process left open, the last begun first; those in the trash are left out."""
+    query = (
+        f"SELECT {_MESSAGE_FIELDS} FROM message WHERE status = ? AND conversation_id IN "
+        "(SELECT id FROM conversation WHERE deleted_at IS NULL) ORDER BY number DESC"
+    )
+    return list(_records(connection, query, (MessageStatus.STREAMING.value,), _message))
+
+
 def mark_interrupted(connection: sqlite3.Connection) -> None:
     """Close the messages that a killed process left open. Only for when nothing is generating."""
     connection.execute(

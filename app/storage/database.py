@@ -15,6 +15,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import stat
 import tempfile
 import time
 import uuid
@@ -50,11 +51,13 @@ class Database:
     Attributes:
         path: the file; in a temporary folder when ``is_temporary``; None when it lives in memory.
         notices: one sentence each about what was found.
+        is_checked: its pages were checked; False where that would have held up the start.
     """
 
     path: Path | None
     notices: tuple[str, ...] = ()
     is_temporary: bool = False
+    is_checked: bool = True
     _memory_name: str = ""
     _keeper: sqlite3.Connection | None = None  # a database in memory lives as long as a connection to it
 
@@ -70,6 +73,26 @@ class Database:
         if self.path is None:
             connection.execute("PRAGMA read_uncommitted = ON")  # there a reader would wait for the writer
         return connection
+
+    def find_damage(self) -> str:
+        """Check all pages, which takes seconds for a large file; returns what is wrong, "" for nothing.
+
+        What is found is noted beside the file, so that the next start checks and replaces it, whatever its size.
+        """
+        with contextlib.closing(self.connect()) as connection:
+            try:
+                finding = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                finding = str(error)
+        if finding == "ok":
+            return ""
+        _log.error("chat database damaged: %s", finding)
+        if self.path is not None:
+            with contextlib.suppress(OSError):
+                _damage_note(self.path).write_text(finding, encoding="utf-8")
+        return finding
 
     def discard_temporary(self) -> None:
         """Remove a temporary database; a lasting one is left alone."""
@@ -131,7 +154,11 @@ def _prepare(database: Database) -> None:
             version = schema_version(connection)  # again: the header may lie behind the write-ahead log
             if version > SCHEMA_VERSION:
                 raise NewerDatabaseError(_newer(database.path, version))
-            if not is_new and database.path.stat().st_size <= QUICK_CHECK_LIMIT_BYTES:
+            note = _damage_note(database.path)
+            is_small = database.path.stat().st_size <= QUICK_CHECK_LIMIT_BYTES
+            database.is_checked = is_new or is_small or note.exists()
+            if database.is_checked and not is_new:
+                note.unlink(missing_ok=True)
                 finding = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
                 if finding != "ok":
                     raise DamagedDatabaseError(finding)
@@ -198,8 +225,14 @@ def _replace_damaged(path: Path) -> Database:
         if num_conversations
         else "nothing in it could be read"
     )
+    with contextlib.suppress(OSError):
+        aside.chmod(stat.S_IRUSR | stat.S_IRGRP)
     notice = f"The chat database was damaged: {recovered}, and the damaged file is kept as {aside.name}."
     return Database(path, (notice,))
+
+
+def _damage_note(path: Path) -> Path:
+    return path.with_suffix(".damage.txt")
 
 
 def _free_name(path: Path) -> Path:

@@ -45,6 +45,7 @@ class ChatStore(QObject):
 
     Attributes:
         opening_notices: sentences about the state in which the database was found.
+        unfinished: answers that a killed process left open, the last begun first.
         is_temporary: nothing outlasts this session, because the folder cannot be written.
 
     Signals:
@@ -61,10 +62,13 @@ class ChatStore(QObject):
         self._busy_notice_s = busy_notice_s
         self._reader = self._database.connect()
         self._writer = self._database.connect()
+        self.unfinished = conversations.read_unfinished(self._reader)  # before they are closed below
         self._closing = threading.Event()
         self._runner = TaskRunner("chat store", self)
         self._finder = TaskRunner("chat search", self)
         self.write(conversations.mark_interrupted)
+        if not self._database.is_checked:
+            self._finder.run(self._database.find_damage, self._on_checked)
 
     def read_conversations(self) -> list[ConversationRecord]:
         """All conversations that are not deleted, the last written first."""
@@ -161,6 +165,13 @@ class ChatStore(QObject):
                 if now - last_notice >= self._busy_notice_s:
                     last_notice = now
                     self._runner.post(self.trouble.emit, _WAITING)
+
+    def _on_checked(self, finding: str) -> None:
+        if finding:
+            self.trouble.emit(
+                "The chat database is damaged. Close Fireside and start it again: what can be read is then carried "
+                "into a new one, and the damaged file is kept."
+            )
 
     def _find(self, words: Sequence[str]) -> dict[str, set[str]]:
         connection = self._database.connect()

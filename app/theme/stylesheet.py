@@ -35,6 +35,8 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
         background: {p.accent_wash}; border: 1px solid {p.hairline}; border-radius: {px(10)}px; }}
     QFrame[look="chip"] {{ background: {p.background}; border: 1px solid {p.hairline};
         border-radius: {px(8)}px; }}
+    QFrame[look="banner"] {{
+        background: {p.accent_wash}; border: none; border-bottom: 1px solid {p.hairline}; }}
     QFrame[look="line"] {{ background: {p.hairline}; border: none; max-height: 1px; min-height: 1px; }}
     #conversationList, #trashList, #paletteList {{ background: transparent; border: none; outline: none; }}
     QTextEdit, QPlainTextEdit, QTextBrowser {{ background: transparent; border: none; color: {p.text};

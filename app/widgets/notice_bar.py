@@ -23,7 +23,7 @@ class NoticeBar(QFrame):
         self._label.setWordWrap(True)
         self._action_button = LookButton(theme, "Undo")
         self._close = IconButton(theme, "close", "Dismiss")
-        self._action: Callable[[], None] | None = None
+        self._action: Callable[[], object] | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.hide)
@@ -43,7 +43,7 @@ class NoticeBar(QFrame):
         return self._label.text()
 
     def show_text(
-        self, text: str, *, action_name: str = "", action: Callable[[], None] | None = None, for_ms: int = 0
+        self, text: str, *, action_name: str = "", action: Callable[[], object] | None = None, for_ms: int = 0
     ) -> None:
         """Say ``text``; ``for_ms`` 0 stays until it is dismissed."""
         self._label.setText(text)

@@ -23,6 +23,7 @@ from app.preferences.preferences_page import PreferencesPage
 from app.settings import Settings
 from app.storage.records import ConversationRecord
 from app.theme import Theme, apply_theme
+from app.widgets.notice_bar import NoticeBar
 from app.window.attention import Attention
 from app.window.bar import Bar
 from app.window.command_palette import CommandPalette
@@ -44,6 +45,7 @@ class MainWindow(QMainWindow):
         chat_page: transcript and composer.
         sidebar: the chats.
         bar: the model and the context.
+        banner: below it, what was found at the start, until it is dismissed.
         pages: the chat, the settings, and the pages of other features.
         attention: the tray, and the word when a long job ends unwatched.
     """
@@ -66,6 +68,8 @@ class MainWindow(QMainWindow):
         self._is_leaving = False
         self.setWindowTitle("Fireside")
         self.bar = Bar(controller, self._theme)
+        self.banner = NoticeBar(self._theme)
+        self.banner.setProperty("look", "banner")
         self.chat_page = ChatPage(controller, self._theme)
         self.options_panel = OptionsPanel(controller, settings, self._theme)
         self.pages = Pages(
@@ -97,6 +101,7 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.bar)
+        column.addWidget(self.banner)
         beside = QHBoxLayout()
         beside.setSpacing(0)
         beside.addWidget(self.chat_page, 1)

@@ -47,4 +47,6 @@ def test_a_killed_process_loses_at_most_a_second(make_bench: BenchMaker, after_s
     assert [record.status for record in bench.context.store.read_messages(bench.controller.current_id)][1] is (
         MessageStatus.INTERRUPTED
     )
-    assert bench.controller.model_info is not None, "an unclean end does not keep the model from being loaded"
+    assert bench.controller.model_info is not None, (
+        "a model that the person names is loaded after an unclean end, too"
+    )

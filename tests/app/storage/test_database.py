@@ -141,6 +141,29 @@ def test_a_damaged_database_gives_what_can_be_read(tmp_path: Path) -> None:
     assert "recovered" in damaged.notices[0]
     assert len(_titles(damaged)) > 150
     assert bytes(pages) in [(tmp_path / name).read_bytes() for name in os.listdir(tmp_path)]
+    [kept] = [tmp_path / name for name in os.listdir(tmp_path) if "damaged" in name and name.endswith(".db")]
+    assert not kept.stat().st_mode & 0o222, "nothing writes into it any more"
+
+
+def test_a_large_database_is_checked_beside_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "QUICK_CHECK_LIMIT_BYTES", 1000)
+    path = tmp_path / "chats.db"
+    first = open_database(path)
+    _fill(first, 200, "x" * 2000)
+    large = open_database(path)
+    assert (large.is_checked, large.find_damage()) == (False, "")
+    pages = bytearray(path.read_bytes())
+    for page in range(60, 64):
+        pages[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(pages)
+    damaged = open_database(path)
+    assert damaged.notices == (), "the start does not wait for the check"
+    assert damaged.find_damage() != ""
+    again = open_database(path)
+    assert "recovered" in again.notices[0]
+    assert again.is_checked
+    assert len(_titles(again)) > 150
+    assert open_database(path).notices == ()
 
 
 def test_messages_whose_chat_was_lost_are_recovered_too(tmp_path: Path) -> None:

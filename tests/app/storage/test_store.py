@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.storage import database as database_module
 from app.storage.conversations import find_conversations, save_conversation, save_message
 from app.storage.records import ConversationRecord, MessageRecord, MessageStatus
 from app.storage.store import ChatStore
@@ -137,3 +138,14 @@ def test_two_thousand_messages_are_read_quickly(store: ChatStore, qtbot: QtBot) 
     started = time.perf_counter()
     assert len(store.read_messages("c")) == 2000
     assert time.perf_counter() - started < 0.5
+
+
+def test_damage_that_is_found_later_is_told(tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "QUICK_CHECK_LIMIT_BYTES", 0)
+    ChatStore(tmp_path / "chats.db").close()
+    monkeypatch.setattr(database_module.Database, "find_damage", lambda _self: "page 7 is wrong")
+    store = ChatStore(tmp_path / "chats.db")
+    with qtbot.waitSignal(store.trouble, timeout=5000) as caught:
+        pass
+    assert "damaged" in caught.args[0]
+    store.close()
