@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,17 +16,10 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_client import EngineClient
 from app.settings import Settings
-from engine.gguf import shard_of
+from engine.gguf.quantizations import model_name
 from engine.protocol import ModelEjected, ModelInfo, ModelLoaded, ModelLoadFailed, ModelLoading
 
 _log = logging.getLogger(__name__)
-
-_TYPE_IN_NAME = re.compile(
-    r"""[-._\ ](?P<type>
-        I?Q[1-8](?:_(?:[01]|K|NL|XXS|XS|S|M))?(?:_(?:XXS|XS|S|M|L|XL))? | TQ[12]_0 | MXFP4 | BF16 | FP?16 | F32
-    )""",
-    re.I | re.X,
-)
 
 
 @dataclass(frozen=True)
@@ -165,7 +157,7 @@ class ModelSession(QObject):
 
     def name_of(self, path: Path) -> str:
         """What the picker calls the model at ``path``."""
-        return next((entry.name for entry in self.entries if entry.path == path), split_model_name(path)[0])
+        return next((entry.name for entry in self.entries if entry.path == path), model_name(path)[0])
 
     def close(self) -> None:
         """A load that closing the app ends is no crash."""
@@ -230,17 +222,6 @@ class ModelSession(QObject):
             self._marker.unlink(missing_ok=True)
         except OSError as error:
             _log.warning("the load's marker stays: %s", error)
-
-
-def split_model_name(path: Path) -> tuple[str, str]:
-    """The name for a person and the tensor type that it ended with, if any."""
-    shard = shard_of(path.name)
-    stem = shard.prefix if shard is not None else path.stem if path.suffix.lower() == ".gguf" else path.name
-    matches = [match for match in _TYPE_IN_NAME.finditer(stem) if match.end() == len(stem) and match.start() > 0]
-    if not matches:
-        return stem, ""
-    match = matches[-1]
-    return stem[: match.start()], match["type"].upper()
 
 
 def _is_file(path: Path) -> bool:

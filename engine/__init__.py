@@ -16,6 +16,7 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     tokenizer, chat     text to tokens and back; templates and channels
     gguf                model files
     hub                 search, headers and downloads over the network
+    library             models on this machine, and what can be done with their files
     scoring             how well a model predicts a given text
     terminal            ``python -m engine``
     bench               the benchmark behind ``python -m engine bench``

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.library.discovery import find_models
 from app.library.starter import find_starter
 from app.model_session import ModelEntry
 from app.tasks import TaskRunner
+from engine.library import FileState, FoundModel, Origin, Place, Scanner, other_places
 
 _log = logging.getLogger(__name__)
 
@@ -18,18 +19,33 @@ CLOSING_WAIT_S = 0.2
 
 
 class ModelLibrary(QObject):
-    """Looks through the models folder.
+    """Looks through the models folder, the person's other folders, and those of other programs.
+
+    Attributes:
+        folder: the models folder.
+        models: what the last look found.
 
     Signals:
         found(entries, starter): a list of ModelEntry, and the starter model's path or None.
+        models_changed(): ``models`` holds something else now.
     """
 
     found = Signal(list, object)
+    models_changed = Signal()
 
-    def __init__(self, folder: Path, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        person_folders: Callable[[], list[Path]] = list,
+        parent: QObject | None = None,
+        find_places: Callable[[list[Path]], list[Place]] = other_places,
+    ) -> None:
         super().__init__(parent)
-        self._folder = folder
-        self._described: dict[Path, tuple[object, ModelEntry]] = {}
+        self.folder = folder
+        self.models: list[FoundModel] = []
+        self._person_folders = person_folders
+        self._find_places = find_places
+        self._scanner = Scanner()
         self._runner = TaskRunner("model library", self)
         self._is_scanning = False
         self._is_closed = False
@@ -46,13 +62,34 @@ class ModelLibrary(QObject):
         self._is_closed = True
         self._runner.close(CLOSING_WAIT_S)
 
-    def _look(self) -> tuple[list[ModelEntry], Path | None]:
-        return find_models(self._folder, self._described), find_starter(self._folder)
+    def _look(self) -> tuple[list[FoundModel], Path | None]:
+        places = [Place(Origin.OWN, self.folder), *self._find_places(self._person_folders())]
+        return self._scanner.scan(places), find_starter(self.folder)
 
-    def _on_looked(self, result: tuple[list[ModelEntry], Path | None]) -> None:
+    def _on_looked(self, result: tuple[list[FoundModel], Path | None]) -> None:
         self._is_scanning = False
-        self.found.emit(*result)
+        models, starter = result
+        is_new = models != self.models
+        self.models = models
+        self.found.emit([entry_of(model) for model in models if model.state is not FileState.COMPANION], starter)
+        if is_new:
+            self.models_changed.emit()
 
     def _on_failed(self, error: Exception) -> None:
         self._is_scanning = False
-        _log.error("the models folder could not be looked through", exc_info=error)
+        _log.error("the models could not be looked for", exc_info=error)
+
+
+def entry_of(model: FoundModel) -> ModelEntry:
+    """What the picker shows of a model."""
+    facts = [model.quantization, size_text(model.size)]
+    if model.origin is not Origin.OWN:
+        facts.append(model.origin.value)
+    return ModelEntry(model.path, model.name, " · ".join(fact for fact in facts if fact), model.problem)
+
+
+def size_text(num_bytes: int) -> str:
+    """Bytes as people read them: "98 MB", "4.4 GB"."""
+    if num_bytes >= 1e9:
+        return f"{num_bytes / 1e9:.1f} GB"
+    return f"{max(1, round(num_bytes / 1e6))} MB" if num_bytes else "0 MB"

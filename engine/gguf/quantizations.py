@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+
+from engine.gguf.shards import shard_of
 
 _NAME = (
     r"Q4_0_[48]_[48]|I?Q[0-9]_[01]|Q[0-9]_K_(?:XXS|XS|S|M|L|XL)|Q[0-9]_K|IQ[0-9]_(?:XXS|XS|S|M|NL|XL)|TQ[12]_0"
@@ -69,6 +72,13 @@ def without_quantization(stem: str) -> tuple[str, str]:
         return stem, ""
     quantization = quantization_in(stem[match.start() :])
     return stem[: match.start()], quantization or ""
+
+
+def model_name(path: Path) -> tuple[str, str]:
+    """What a file's name calls its model, and the quantization that it ends with, "" for none."""
+    shard = shard_of(path.name)
+    stem = shard.prefix if shard is not None else path.stem if path.suffix.lower() == ".gguf" else path.name
+    return without_quantization(stem)
 
 
 def quality_of(quantization: str | None) -> Quality:

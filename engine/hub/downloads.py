@@ -40,6 +40,7 @@ from engine.hub.download_record import (
 )
 from engine.hub.names import RemoteFile, Version
 from engine.hub.transfer import RetryPolicy, Stop, Stopped, Transfer, disk_fault
+from engine.library.hashes import keep_hashes
 
 _log = logging.getLogger(__name__)
 
@@ -386,11 +387,15 @@ class Downloads:
 
     def _install(self, item: _Item) -> None:
         """Give the files their names; only now do they appear as a model."""
+        hashes: dict[Path, str] = {}
         for index, file in enumerate(item.record.files):
             part, target = item.part(index), item.record.target(self.models_folder, file)
             if part.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(part, target)
+            hashes[target] = file.sha256
+        with contextlib.suppress(OSError):
+            keep_hashes(hashes, self.models_folder)
 
     def _check_room(self, item: _Item) -> None:
         """Raises DiskFullError where what is missing would not leave the reserve free."""
@@ -398,14 +403,18 @@ class Downloads:
         while not place.exists() and place != place.parent:
             place = place.parent
         usage = shutil.disk_usage(place)
-        reserve = min(RESERVE_BYTES, usage.total // 20)
-        missing = item.record.size - item.num_received() + reserve - usage.free
+        missing = item.record.size - item.num_received() + reserve_bytes(place) - usage.free
         if missing > 0:
             raise DiskFullError(
                 f"{item.record.size / 1e9:.2f} GB do not fit: the disk of {self.models_folder} has "
                 f"{usage.free / 1e9:.2f} GB free; free {missing / 1e9:.2f} GB and try again.",
                 missing,
             )
+
+
+def reserve_bytes(place: Path) -> int:
+    """What is to stay free on the disk of an existing folder."""
+    return min(RESERVE_BYTES, shutil.disk_usage(place).total // 20)
 
 
 def _check_header(part: Path, file: RemoteFile) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from engine.bench import command as bench
 from engine.errors import EngineError
-from engine.terminal import chat, generate, inspection, score
+from engine.terminal import chat, generate, inspection, library, score
 from engine.terminal.arguments import add_engine, add_model, add_sampling
 from engine.terminal.output import Output
 
@@ -70,6 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_tokenize(commands)
     _add_inspect(commands)
     _add_score(commands)
+    models = commands.add_parser(
+        "models", help="find, download and list models", description="Find and keep models."
+    )
+    library.add_arguments(models)
     bench.add_arguments(_add(commands, "bench", bench.run, "speed, start and memory, beside a peer's"))
     return parser
 

@@ -6,10 +6,9 @@ import json
 import os
 from pathlib import Path
 
-import platformdirs
-
 from engine.errors import EngineError
 from engine.gguf import is_model_file
+from engine.library.places import models_folder
 
 MAX_SHOWN_NAME = 200
 STARTER_PIN = Path(__file__).resolve().parents[2] / "resources" / "starter_model.json"
@@ -19,16 +18,10 @@ class ModelChoiceError(EngineError):
     """No file is meant by what was given."""
 
 
-def models_folder() -> Path:
-    """Where the app keeps models: below ``FIRESIDE_HOME`` when that is set, else in the person's data folder."""
-    home = os.environ.get("FIRESIDE_HOME", "").strip()
-    if home:
-        return _expanded(home).absolute() / "models"
-    return Path(platformdirs.user_data_dir("Fireside", appauthor=False)) / "models"
-
-
 def find_model(given: str | None) -> Path:
-    """The file for MODEL: a path, the name of a file in the models folder, or nothing for the starter model.
+    """The file for MODEL: a path, a file in the models folder, the name of a model on this machine, or nothing.
+
+    Nothing is the starter model, or the only one in the models folder.
 
     Raises ModelChoiceError, saying what there is instead.
     """
@@ -37,15 +30,32 @@ def find_model(given: str | None) -> Path:
         for path in (_expanded(given), folder / given, folder / f"{given}.gguf"):
             if os.path.exists(path):  # unlike Path.exists, no error for a name that is too long or out of reach
                 return path
+        if (named := _named(given)) is not None:
+            return named
         shown = repr(given) if len(given) <= MAX_SHOWN_NAME else f"{given[:MAX_SHOWN_NAME]!r} ..."
-        raise ModelChoiceError(f"There is no file {shown}, neither here nor in the models folder {folder}.")
+        raise ModelChoiceError(
+            f"There is no file {shown}, neither here, in the models folder {folder} nor in another program's; "
+            "`models list` names those that are there."
+        )
     files = sorted(path for path in folder.rglob("*.gguf") if is_model_file(path.name)) if folder.is_dir() else []
     starter = starter_file_name()
-    chosen = next((path for path in files if path.name == starter), files[0] if len(files) == 1 else None)
+    chosen = next((file for file in files if file.name == starter), files[0] if len(files) == 1 else None)
     if chosen is None:
         found = f"; it holds {len(files)} models, so name one" if files else ""
         raise ModelChoiceError(f"The starter model is not in the models folder {folder}{found}: give a GGUF file.")
     return chosen
+
+
+def _named(given: str) -> Path | None:
+    """The model on this machine that ``models list`` calls so, whoever keeps it."""
+    from engine.library import FileState, Origin, Place, Scanner, other_places
+
+    wanted = given.casefold()
+    for model in Scanner().scan([Place(Origin.OWN, models_folder()), *other_places()]):
+        names = {model.name.casefold(), f"{model.name} {model.quantization}".casefold()}
+        if wanted in names and model.state is FileState.READY:
+            return model.path
+    return None
 
 
 def _expanded(path: str) -> Path:

@@ -1,0 +1,252 @@
+"""What changes files of the library: import, verify, delete, and the move of the whole folder.
+
+Only our own folder is ever written to. Long work reports how far it is and can be stopped; what it leaves behind
+then is as it was before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from enum import Enum
+from pathlib import Path
+
+from engine.errors import DiskFullError, EngineError
+from engine.gguf import check_model_file, shard_paths
+from engine.hub.downloads import reserve_bytes
+from engine.hub.transfer import disk_fault
+from engine.library.hashes import keep_hashes, known_hash
+from engine.library.places import Origin, point_to
+from engine.library.scan import FoundModel
+
+CHUNK_BYTES = 4 << 20
+
+OnProgress = Callable[[int, int], None]  # bytes done, bytes in all; may raise to stop
+
+
+class LibraryError(EngineError):
+    """Something that the library was asked for cannot be done."""
+
+
+class ImportMode(str, Enum):
+    """What becomes of the original."""
+
+    COPY = "copy"
+    MOVE = "move"
+    LINK = "link"
+
+
+def _no_progress(_done: int, _total: int) -> None: ...
+
+
+def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress: OnProgress = _no_progress) -> Path:
+    """Bring a model, with all its shards, into the models folder; returns where it lies then.
+
+    Raises ModelFileError for a file that is no sound model, LibraryError where the name is taken by another file,
+    DownloadError in its kinds for what the disk refuses.
+    """
+    sources = shard_paths(path)
+    for source in sources:
+        check_model_file(source)
+    targets = [models_folder / source.name for source in sources]
+    if any(source.resolve().is_relative_to(models_folder.resolve()) for source in sources):
+        return path
+    for target in targets:
+        if os.path.lexists(target):
+            raise LibraryError(f"{target.name} is in the models folder already: rename one of the two files first.")
+    total = sum(source.stat().st_size for source in sources)
+    if mode is not ImportMode.LINK:
+        _check_room(models_folder, 0 if mode is ImportMode.MOVE and _same_disk(path, models_folder) else total)
+    made: list[Path] = []
+    try:
+        models_folder.mkdir(parents=True, exist_ok=True)
+        done = 0
+        for source, target in zip(sources, targets, strict=True):
+            made.append(target)
+            if mode is ImportMode.LINK:
+                os.symlink(source.absolute(), target)
+            elif mode is ImportMode.MOVE and _same_disk(source, models_folder):
+                os.replace(source, target)
+                made.remove(target)
+            else:
+                _copy(source, target, lambda count, done=done: on_progress(done + count, total))  # type: ignore[misc]
+            done += source.stat().st_size if source.exists() else target.stat().st_size
+            on_progress(done, total)
+    except BaseException as error:
+        for target in made:
+            with contextlib.suppress(OSError):
+                target.unlink()
+        if isinstance(error, OSError):
+            raise disk_fault(error, targets[0], total) from error
+        raise
+    if mode is ImportMode.MOVE:
+        for source in sources:
+            with contextlib.suppress(OSError):
+                source.unlink(missing_ok=True)
+    return targets[list(sources).index(path)] if path in sources else targets[0]
+
+
+def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = _no_progress) -> str:
+    """Read all of a model's files; returns what was found in one sentence.
+
+    Raises ModelFileError for a bad header, LibraryError for a checksum that is not the right one, or an unreadable
+    disk.
+    """
+    num_known = done = 0
+    for path in shard_paths(model.path):
+        if path.suffix.lower() == ".gguf" or model.origin is Origin.OLLAMA:
+            check_model_file(path)
+        digest = hashlib.sha256()
+        try:
+            with open(path, "rb") as stream:
+                while piece := stream.read(CHUNK_BYTES):
+                    digest.update(piece)
+                    done += len(piece)
+                    on_progress(done, max(model.size, done))
+        except OSError as error:
+            raise LibraryError(
+                f"{path.name} cannot be read to its end ({error.strerror or error}): the disk may be failing."
+            ) from error
+        expected = known_hash(path, models_folder)
+        if expected and digest.hexdigest() != expected:
+            raise LibraryError(f"{path.name} is damaged: its checksum is not the right one. Download it again.")
+        num_known += bool(expected)
+    if num_known == len(model.paths):
+        return f"{model.name} is whole: all {done / 1e9:.2f} GB have the right checksum."
+    return f"{model.name} has a sound header and its full size; its checksum is not known, so more cannot be said."
+
+
+def delete(model: FoundModel, models_folder: Path) -> int:
+    """Delete a model's files; returns the bytes that are free again.
+
+    Raises LibraryError for files of another program, or those that the system does not give up.
+    """
+    if model.origin is not Origin.OWN:
+        raise LibraryError(f"{model.name} belongs to {model.origin.value}: delete it there.")
+    freed = 0
+    for path in model.paths:
+        try:
+            freed += 0 if path.is_symlink() else path.stat().st_size
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise LibraryError(f"{path.name} cannot be deleted: {error.strerror or error}.") from error
+    with contextlib.suppress(OSError):
+        keep_hashes(dict.fromkeys(model.paths, ""), models_folder)
+    _remove_empty(model.path.parent, models_folder)
+    return freed
+
+
+def move_folder(old: Path, new: Path, default: Path, on_progress: OnProgress = _no_progress) -> None:
+    """Move everything in the models folder to ``new``, which is used from then on.
+
+    Files are copied first and deleted last, so that a stop or a fault leaves the old folder whole. Raises
+    LibraryError and DownloadError.
+    """
+    old, new = old.absolute(), new.absolute()
+    if new == old:
+        return
+    if new.resolve().is_relative_to(old.resolve()) or old.resolve().is_relative_to(new.resolve()):
+        raise LibraryError("The new models folder cannot lie inside the old one, or around it: choose another.")
+    if new.is_dir() and any(new.iterdir()):
+        raise LibraryError(f"{new} is not empty: choose an empty folder for the models.")
+    try:
+        new.parent.mkdir(parents=True, exist_ok=True)
+        if not old.exists():
+            new.mkdir(exist_ok=True)
+        elif _same_disk(old, new.parent):
+            if new.is_dir():
+                new.rmdir()
+            os.rename(old, new)
+        else:
+            _copy_tree(old, new, on_progress)
+        point_to(new, default)
+    except OSError as error:
+        raise disk_fault(error, new / "models", 0) from error
+    if old.exists():
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _copy_tree(old: Path, new: Path, on_progress: OnProgress) -> None:
+    files = [path for path in old.rglob("*") if path.is_file() and not path.is_symlink()]
+    total = sum(path.stat().st_size for path in files)
+    _check_room(new, total)
+    done = 0
+    try:
+        for path in sorted(old.rglob("*")):
+            target = new / path.relative_to(old)
+            if path.is_symlink():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.symlink(os.readlink(path), target)
+            elif path.is_dir():
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _copy(path, target, lambda count, done=done: on_progress(done + count, total))  # type: ignore[misc]
+                done += path.stat().st_size
+        new.mkdir(parents=True, exist_ok=True)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+def _copy(source: Path, target: Path, on_bytes: Callable[[int], None]) -> None:
+    """Copy a file under a name that is no model's until it is whole."""
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with open(source, "rb") as reading, open(part, "wb") as writing:
+            done = 0
+            while piece := reading.read(CHUNK_BYTES):
+                writing.write(piece)
+                done += len(piece)
+                on_bytes(done)
+            writing.flush()
+            os.fsync(writing.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _check_room(folder: Path, num_bytes: int) -> None:
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    missing = num_bytes + reserve_bytes(place) - shutil.disk_usage(place).free
+    if num_bytes and missing > 0:
+        raise DiskFullError(
+            f"{num_bytes / 1e9:.2f} GB do not fit on the disk of {folder}: free {missing / 1e9:.2f} GB first.",
+            missing,
+        )
+
+
+def _same_disk(first: Path, second: Path) -> bool:
+    place = second
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        return os.stat(first).st_dev == os.stat(place).st_dev
+    except OSError:
+        return False
+
+
+def _remove_empty(folder: Path, stop: Path) -> None:
+    """Remove folders that a deleted model leaves empty, up to the models folder."""
+    while folder != stop and folder.is_relative_to(stop):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent
+
+
+def total_size(folders: Iterable[Path]) -> int:
+    """Bytes of all files below the folders; links are not followed."""
+    size = 0
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    size += os.lstat(os.path.join(place, name)).st_size
+    return size

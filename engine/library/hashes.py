@@ -1,0 +1,55 @@
+"""The checksums of finished downloads, kept in the models folder so that files can be verified later."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+HASHES_NAME = ".checksums.json"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_lock = threading.Lock()
+
+
+def known_hash(path: Path, models_folder: Path) -> str:
+    """The SHA-256 that the file should have, in hexadecimal; "" where nobody knows it.
+
+    Other programs name a file's content by its hash: Ollama's ``blobs/sha256-...`` and the Hugging Face cache.
+    """
+    name = Path(os.path.realpath(path)).name.removeprefix("sha256-")
+    if _SHA256.fullmatch(name):
+        return name
+    return _read(models_folder).get(_key(path, models_folder), "")
+
+
+def keep_hashes(hashes: Mapping[Path, str], models_folder: Path) -> None:
+    """Remember the hashes of files in the models folder; "" forgets one. Raises OSError."""
+    with _lock:
+        kept = _read(models_folder)
+        for path, digest in hashes.items():
+            if digest:
+                kept[_key(path, models_folder)] = digest
+            else:
+                kept.pop(_key(path, models_folder), None)
+        scratch = models_folder / f"{HASHES_NAME}.tmp"
+        scratch.write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
+        os.replace(scratch, models_folder / HASHES_NAME)
+
+
+def _key(path: Path, models_folder: Path) -> str:
+    try:
+        return path.relative_to(models_folder).as_posix().encode("utf-8", "backslashreplace").decode("utf-8")
+    except ValueError:
+        return str(path)
+
+
+def _read(models_folder: Path) -> dict[str, str]:
+    try:
+        stored = json.loads((models_folder / HASHES_NAME).read_text(encoding="utf-8"))
+        items = stored.items()
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
+    return {key: digest for key, digest in items if isinstance(digest, str) and _SHA256.fullmatch(digest)}

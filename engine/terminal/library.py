@@ -1,0 +1,208 @@
+"""``models``: what is on this machine, what the hub has, and downloads."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import EngineError
+from engine.library.places import Origin, Place, models_folder, other_places, token_file
+from engine.terminal.output import Output
+
+if TYPE_CHECKING:
+    from engine.hub.client import HubClient, HubRepository
+    from engine.hub.downloads import DownloadRow
+    from engine.hub.names import Version
+
+POLL_S = 0.1
+SORTS = ("trending", "downloads", "likes", "updated")
+
+Command = Callable[[argparse.Namespace, Output], int]
+Commands = argparse._SubParsersAction
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The commands below ``models``."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add(commands, "list", list_models, "models on this machine, whoever put them there")
+    search = _add(commands, "search", search_hub, "models with GGUF files at the hub")
+    search.add_argument("query", metavar="WORDS", nargs="*", help="what their names have; left out: the best known")
+    search.add_argument("--sort", choices=SORTS, default="trending", help="(%(default)s)")
+    search.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (%(default)s)")
+    inspect = _add(commands, "inspect", inspect_repository, "the versions of one model at the hub, and its header")
+    inspect.add_argument("repository", metavar="OWNER/NAME")
+    inspect.add_argument("version", metavar="VERSION", nargs="?", help="its header, too, without a download")
+    download = _add(commands, "download", download_model, "fetch a version; an interrupted one goes on")
+    download.add_argument("repository", metavar="OWNER/NAME")
+    download.add_argument("version", metavar="VERSION", nargs="?", help="such as Q4_K_M; may be left out for one")
+    for each in (search, inspect, download):
+        each.add_argument("--endpoint", default="", metavar="URL", help="another hub; HF_ENDPOINT does the same")
+
+
+def _add(
+    commands: Commands[argparse.ArgumentParser], name: str, command: Command, text: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(command=command)
+    parser.add_argument("--json", action="store_true", help="results as JSON on stdout")
+    return parser
+
+
+def list_models(_arguments: argparse.Namespace, output: Output) -> int:
+    """Print what lies on this machine."""
+    from engine.library import FileState, Scanner
+
+    found = Scanner().scan([Place(Origin.OWN, models_folder()), *other_places()])
+    output.json([dataclasses.asdict(model) for model in found])
+    for model in found:
+        line = f"{model.name:40} {model.quantization:10} {_size(model.size):>9}  {model.origin.value}"
+        output.text(line if model.state is FileState.READY else f"{line}: {model.problem or model.state.value}")
+    if not found:
+        output.text(f"There is no model yet: `models search` finds some. They will lie in {models_folder()}.")
+    return 0
+
+
+def search_hub(arguments: argparse.Namespace, output: Output) -> int:
+    """Print what the hub finds."""
+    from engine.hub.client import Sort
+
+    with _client(arguments) as client:
+        sort = Sort[arguments.sort.upper()]
+        found = list(client.search(" ".join(arguments.query), sort=sort, limit=max(1, arguments.limit)))
+    output.json([{**dataclasses.asdict(model), "updated": str(model.updated or "")} for model in found])
+    for model in found:
+        parameters = f"{model.num_parameters / 1e9:.1f} B" if model.num_parameters else ""
+        gated = "  asks to accept terms" if model.gated else ""
+        output.text(f"{model.repository:60} {parameters:>8} {model.downloads:>12,} downloads{gated}")
+    if not found:
+        output.text("Nothing was found; try fewer or other words.")
+    return 0
+
+
+def inspect_repository(arguments: argparse.Namespace, output: Output) -> int:
+    """Print the versions of a repository, or the header of one of them."""
+    from engine.hub.remote_header import fetch_header
+    from engine.loader import tensor_type_name
+
+    with _client(arguments) as client:
+        repository = client.repository(arguments.repository)
+        if arguments.version is None:
+            _show_versions(repository, output)
+            return 0
+        version = find_version(repository, arguments.version)
+        header = fetch_header(client.connection, repository.model.repository, repository.revision, version)
+    facts = {
+        "architecture": header.architecture,
+        "tensor_type": tensor_type_name(header),
+        "file_bytes": header.file_bytes,
+        "num_tensors": len(header.tensors),
+        "context_length": header.metadata.integer(f"{header.architecture}.context_length", 0),
+        "has_chat_template": "tokenizer.chat_template" in header.metadata,
+        "metadata": {key: header.metadata.raw(key) for key in header.metadata},
+    }
+    output.json(facts)
+    for key, fact in facts.items():
+        if key != "metadata":
+            output.text(f"{key + ':':20} {fact:,}" if isinstance(fact, int) else f"{key + ':':20} {fact}")
+    return 0
+
+
+def download_model(arguments: argparse.Namespace, output: Output) -> int:
+    """Fetch a version into the models folder, showing how far it is."""
+    from engine.hub.download_record import DownloadState
+    from engine.hub.downloads import Downloads
+
+    with _client(arguments) as client:
+        repository = client.repository(arguments.repository)
+        version = find_version(repository, arguments.version)
+        endpoint = client.endpoint
+    done: list[DownloadRow] = []
+    downloads = Downloads(models_folder(), lambda endpoint: _new_client(endpoint), on_done=done.append)
+    try:
+        downloads.add(endpoint, repository.model.repository, repository.revision, version)
+        while not done:
+            rows = downloads.rows()
+            if rows and rows[0].state in {DownloadState.FAILED, DownloadState.PAUSED}:
+                raise EngineError(rows[0].message)
+            if rows:
+                output.progress(_progress(rows[0]))
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        output.note("Interrupted: the same command goes on where this one stopped.")
+        return 130
+    finally:
+        output.end_progress()
+        downloads.close()
+    output.json({"paths": done[0].paths, "size": done[0].size})
+    output.text(str(done[0].paths[0]))
+    return 0
+
+
+def find_version(repository: HubRepository, wanted: str | None) -> Version:
+    """The version of that name; the only one where none is named. Raises EngineError with those there are."""
+    versions = repository.groups.versions
+    if not versions:
+        raise EngineError(f"{repository.model.repository} has no GGUF file that can be used here.")
+    if wanted is None and len(versions) == 1:
+        return versions[0]
+    for version in versions:
+        paths = {Path(file.path).name.casefold() for file in version.files}
+        if wanted is not None and wanted.casefold() in {version.label.casefold(), *paths}:
+            return version
+    labels = ", ".join(version.label for version in versions)
+    raise EngineError(f"{repository.model.repository} has these versions: {labels}; name one of them.")
+
+
+def _show_versions(repository: HubRepository, output: Output) -> None:
+    model = repository.model
+    output.json(
+        {
+            "model": {**dataclasses.asdict(model), "updated": str(model.updated or "")},
+            "revision": repository.revision,
+            "versions": [
+                {**dataclasses.asdict(version), "size": version.size, "quality": version.quality.words}
+                for version in repository.groups.versions
+            ],
+            "companions": [dataclasses.asdict(file) for file in repository.groups.companions],
+            "refused": dict(repository.groups.refused),
+        }
+    )
+    output.text(f"{model.repository}, {model.license or 'no licence stated'}")
+    for version in repository.groups.versions:
+        missing = f"  lacks shards {', '.join(map(str, version.missing[:9]))}" if version.missing else ""
+        output.text(f"  {version.label:24} {_size(version.size):>9}  {version.quality.words}{missing}")
+    for path, reason in repository.groups.refused:
+        output.text(f"  {path} is left out: {reason}")
+
+
+def _progress(row: DownloadRow) -> str:
+    share = row.num_received / row.size if row.size else 0.0
+    text = f"{row.repository} {row.label}: {_size(row.num_received)} of {_size(row.size)}, {share:.0%}"
+    if row.message:
+        return f"{text}. {row.message}"
+    left = f", {row.seconds_left:.0f} s left" if row.seconds_left is not None else ""
+    return f"{text}, {row.bytes_per_second / 1e6:.1f} MB/s{left}"
+
+
+@contextmanager
+def _client(arguments: argparse.Namespace) -> Iterator[HubClient]:
+    with _new_client(arguments.endpoint or os.environ.get("HF_ENDPOINT", "")) as client:
+        yield client
+
+
+def _new_client(endpoint: str) -> HubClient:
+    # huggingface_hub takes half a second to import: only those who ask the hub pay for it.
+    from engine.hub.client import HubClient
+    from engine.hub.tokens import TokenStore
+
+    return HubClient(endpoint, TokenStore(token_file()).get())
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"
