@@ -134,6 +134,14 @@ class Metadata:
             return self._absent(key, default)
         return self._strings(key).byte_strings()
 
+    def string_data(self, key: str) -> tuple[npt.NDArray[np.uint8], int]:
+        """An array of strings as the file holds it, and how many there are; for compiled loops.
+
+        Each is 8 bytes of length and its bytes. The view must be gone before the file is closed.
+        """
+        array = self._strings(key) if key in self._entries else self._absent(key, REQUIRED)
+        return np.frombuffer(array.data, np.uint8, array.num_bytes, array.offset), array.length
+
     def integers(
         self,
         key: str,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 
 def alphabet() -> dict[int, str]:
     """Character by byte: printable Latin-1 stands for itself, the others for U+0100 and up, in order."""
@@ -13,6 +16,14 @@ def alphabet() -> dict[int, str]:
 
 
 _TO_LATIN1: Final = {ord(character): byte for byte, character in alphabet().items()}
+
+
+def byte_by_character() -> npt.NDArray[np.int16]:
+    """(0x144,) int16: the byte that each character of the alphabet stands for, -1 for other characters."""
+    table = np.full(max(_TO_LATIN1) + 1, -1, np.int16)
+    for code, byte in _TO_LATIN1.items():
+        table[code] = byte
+    return table
 
 
 def text_to_bytes(token: str) -> bytes:

@@ -4,9 +4,7 @@ Owns the loops over plain arrays; does not know files or texts. Each kernel read
 numbers, from a row of int64 at ``op`` in the order of its docstring, and may write results to slots of the row.
 Imported only where a kernel has to be compiled. All arithmetic is int64 and wraps.
 
-A pair table is an open-addressing table: ``keys`` int64, a pair of ids as ``left << 32 | right`` or ``EMPTY``, and
-``ranks`` int32, the merge of the pair. A text table has one int64 a slot: an id in the low bits and above it a
-tag, which tells texts apart.
+A text table has one int64 a slot: an id in the low bits and above it a tag, which tells texts apart.
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ from engine.kernels.cpu.simd import (
     store_i32,
     store_i64,
 )
+from engine.tokenizer.pair_kernels import EMPTY, merge_run
 
-EMPTY: Final = -1
 MAX_TOKEN_CHARACTERS: Final = 128  # longer tokens are never made by merging; the longest in use has 32
 LINE_BREAK: Final = 10
 _BASE: Final = 0x9E3779B97F4A7C15 - (1 << 64)
@@ -34,40 +32,6 @@ _MIX: Final = 0xD6E8FEB86659FD93 - (1 << 64)
 _LOW: Final = 0xFFFFFFFF
 _ID_BITS: Final = 22  # room for MAX_VOCAB_SIZE; the other 42 bits of a slot tell texts apart
 _ID_MASK: Final = (1 << 22) - 1
-
-
-# ------------------------------------------------------------------------------------------------- pair table
-
-
-@inline
-def _slot_of(keys, mask, key):  # type: ignore[no-untyped-def]
-    """Address in ``keys`` of a pair's slot: the one that holds it, or the empty one where it would go."""
-    mixed = key * _BASE
-    slot = (mixed ^ ((mixed >> 32) & _LOW)) & mask
-    while load_i64(keys + slot * 8) != EMPTY and load_i64(keys + slot * 8) != key:
-        slot = (slot + 1) & mask
-    return slot
-
-
-@inline
-def _rank_of(keys, ranks, mask, left, right):  # type: ignore[no-untyped-def]
-    """Rank of the merge of two ids, or -1."""
-    slot = _slot_of(keys, mask, (np.int64(left) << 32) | np.int64(right))
-    rank = np.int64(load_i32(ranks + slot * 4))
-    return rank if load_i64(keys + slot * 8) != EMPTY else np.int64(-1)
-
-
-def fill_pairs(op: int, step: int, thread: int, num_threads: int) -> None:
-    """Kernel: enter every merge in the pair table; of a pair that is listed twice the last counts.
-
-    0 left (merges,) int32, 1 right, 2 number of merges, 3 keys filled with EMPTY, 4 ranks, 5 slots - 1.
-    """
-    left, right, keys, ranks = load_i64(op), load_i64(op + 8), load_i64(op + 24), load_i64(op + 32)
-    for rank in range(load_i64(op + 16)):
-        key = (np.int64(load_i32(left + rank * 4)) << 32) | np.int64(load_i32(right + rank * 4))
-        slot = _slot_of(keys, load_i64(op + 40), key)
-        store_i64(keys + slot * 8, key)
-        store_i32(ranks + slot * 4, rank)
 
 
 # --------------------------------------------------------------------------------------------------- encoding
@@ -132,86 +96,25 @@ def make_symbols(op: int, step: int, thread: int, num_threads: int) -> None:
     store_i64(op + 64, count)
 
 
-@inline
-def _push(heap, size, item):  # type: ignore[no-untyped-def]
-    """Add to a binary heap of ``size`` items, the smallest first; returns the new size."""
-    place = size
-    while place > 0 and load_i64(heap + ((place - 1) >> 1) * 8) > item:
-        store_i64(heap + place * 8, load_i64(heap + ((place - 1) >> 1) * 8))
-        place = (place - 1) >> 1
-    store_i64(heap + place * 8, item)
-    return size + 1
-
-
-@inline
-def _pop(heap, size):  # type: ignore[no-untyped-def]
-    """Remove and return the smallest of ``size`` items."""
-    first, item = load_i64(heap), load_i64(heap + (size - 1) * 8)
-    place, child = np.int64(0), np.int64(1)
-    while child < size - 1:
-        if child + 1 < size - 1 and load_i64(heap + child * 8 + 8) < load_i64(heap + child * 8):
-            child += 1
-        if load_i64(heap + child * 8) >= item:
-            break
-        store_i64(heap + place * 8, load_i64(heap + child * 8))
-        place, child = child, 2 * child + 1
-    store_i64(heap + place * 8, item)
-    return first
-
-
 def merge_symbols(op: int, step: int, thread: int, num_threads: int) -> None:
-    """Kernel: merge neighbours, the lowest rank first, leftmost first.
+    """Kernel: merge neighbours, each run of symbols for itself; see ``pair_kernels.merge_run``.
 
-    The heap holds rank and position of pairs, also of pairs that are gone: a pair that would make another token
-    than when it was entered is skipped.
-
-    0 ids (symbols,) int32, replaced by those that remain, 1 apart (symbols,) int8, 2 number of symbols, 3 keys,
-    4 ranks, 5 slots - 1, 6 made (merges,) int32, 7 scratch (6 * symbols + 1,) int64, 8 result: number of ids.
+    0 ids (symbols,) int32, replaced by those that remain, 1 apart (symbols,) int8: 1 where a run begins, 2 number
+    of symbols, 3 keys, 4 ranks, 5 slots - 1, 6 made (merges,) int32, 7 scratch (6 * symbols,) int64, 8 result:
+    number of ids.
     """
     ids, apart, count = load_i64(op), load_i64(op + 8), load_i64(op + 16)
     keys, ranks, mask, made = load_i64(op + 24), load_i64(op + 32), load_i64(op + 40), load_i64(op + 48)
-    following = load_i64(op + 56)  # position of the next symbol, ``count`` after the last
-    preceding, pairs, heap = following + count * 8, following + count * 16, following + count * 24
-    size = np.int64(0)
-    for position in range(count):
-        store_i64(following + position * 8, position + 1)
-        store_i64(preceding + position * 8, position - 1)
-        rank = np.int64(-1)
-        if position + 1 < count and load_u8(apart + position + 1) == 0:
-            rank = _rank_of(keys, ranks, mask, load_i32(ids + position * 4), load_i32(ids + position * 4 + 4))
-        store_i64(pairs + position * 8, rank)
-        if rank >= 0:
-            size = _push(heap, size, (rank << 32) | position)
-    while size > 0:
-        item = _pop(heap, size)
-        size -= 1
-        position, current = item & _LOW, load_i64(pairs + (item & _LOW) * 8)
-        token_id = load_i32(made + (item >> 32) * 4)
-        if current < 0 or load_i32(made + current * 4) != token_id:
-            continue
-        gone = load_i64(following + position * 8)
-        after, before = load_i64(following + gone * 8), load_i64(preceding + position * 8)
-        store_i32(ids + position * 4, token_id)
-        store_i64(following + position * 8, after)
-        store_i64(pairs + gone * 8, -1)
-        store_i64(pairs + position * 8, -1)
-        if after < count:
-            store_i64(preceding + after * 8, position)
-            if load_u8(apart + after) == 0:
-                rank = _rank_of(keys, ranks, mask, token_id, load_i32(ids + after * 4))
-                store_i64(pairs + position * 8, rank)
-                if rank >= 0:
-                    size = _push(heap, size, (rank << 32) | position)
-        if before >= 0 and load_u8(apart + position) == 0:
-            rank = _rank_of(keys, ranks, mask, load_i32(ids + before * 4), token_id)
-            store_i64(pairs + before * 8, rank)
-            if rank >= 0:
-                size = _push(heap, size, (rank << 32) | before)
-    num_ids, kept = np.int64(0), np.int64(0)
-    while kept < count:
-        store_i32(ids + num_ids * 4, load_i32(ids + kept * 4))
-        num_ids += 1
-        kept = load_i64(following + kept * 8)
+    num_ids, start = np.int64(0), np.int64(0)
+    while start < count:
+        end = start + 1
+        while end < count and load_u8(apart + end) == 0:
+            end += 1
+        kept = merge_run(ids + start * 4, end - start, keys, ranks, mask, made, load_i64(op + 56))
+        for index in range(kept):
+            store_i32(ids + (num_ids + index) * 4, load_i32(ids + (start + index) * 4))
+        num_ids += kept
+        start = end
     store_i64(op + 64, num_ids)
 
 

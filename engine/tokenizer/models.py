@@ -1,4 +1,4 @@
-"""Builds the encoder of a vocabulary: text without special tokens to ids, by the `tokenizers` library.
+"""Builds the encoder of a vocabulary: text without special tokens to ids.
 
 Special tokens are no part of these encoders: they are left out of their vocabularies, so that no merge and no
 whole-word match can produce one from plain text.
@@ -17,10 +17,11 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from engine.errors import UnsupportedModelError
 from engine.gguf import Metadata
-from engine.tokenizer.bpe import NUM_CODE_POINTS, CharacterEncoder, CharacterIds
+from engine.tokenizer.bpe import NUM_CODE_POINTS, ByteEncoder, CharacterEncoder, CharacterIds, Cut
 from engine.tokenizer.merges import Merges, derive_merges
 from engine.tokenizer.pre_tokenizers import PreTokenizer
 from engine.tokenizer.specials import SpecialTokens
+from engine.tokenizer.token_table import TokenTable
 from engine.tokenizer.vocabulary import PREFIX, TokenType, Vocabulary, read_scores
 
 Encode = Callable[[str], list[int]]
@@ -67,19 +68,19 @@ def _byte_vocabulary(vocabulary: Vocabulary) -> dict[str, int]:
     return {f"<0x{value:02X}>": token_id for value, token_id in values if value is not None}
 
 
-def _read_merges(metadata: Metadata, vocabulary: Vocabulary, ids: dict[str, int]) -> list[tuple[str, str]]:
-    """The merges that the file lists, each a pair separated by the first space after its first character.
+def _usable(vocabulary: Vocabulary, ids: dict[str, int]) -> npt.NDArray[np.bool_]:
+    """(vocab_size,) bool, which tokens are in ``ids``."""
+    usable: npt.NDArray[np.bool_] = np.zeros(len(vocabulary), np.bool_)
+    usable[np.fromiter(ids.values(), np.int64, len(ids))] = True
+    return usable
 
-    Those that name or make no token of ``ids`` are left out: they have no effect, and make the library panic.
-    """
-    merges = []
-    for merge in metadata.strings(PREFIX + "merges"):
-        cut = merge.find(" ", 1)
-        if cut < 0 or cut == len(merge) - 1:
-            raise vocabulary.error("merges", f"{merge[:40]!r} is not a pair of tokens; the file is damaged")
-        left, right = merge[:cut], merge[cut + 1 :]
-        if left in ids and right in ids and left + right in ids:
-            merges.append((left, right))
+
+def _read_merges(metadata: Metadata, vocabulary: Vocabulary, tokens: TokenTable) -> Merges:
+    """The merges that the file lists. Raises MetadataError where one is no pair of tokens."""
+    merges = tokens.read_merges(metadata)
+    if isinstance(merges, int):
+        text = metadata.strings(PREFIX + "merges")[merges]
+        raise vocabulary.error("merges", f"{text[:40]!r} is not a pair of tokens; the file is damaged")
     return merges
 
 
@@ -87,22 +88,31 @@ def build_byte_level(
     metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens, family: PreTokenizer
 ) -> Encode:
     """Byte-level BPE: cut by ``family``, bytes as characters, merges as the file lists them."""
-    ids = _plain_vocabulary(vocabulary, specials)
-    merges = _read_merges(metadata, vocabulary, ids)
-    library = LibraryTokenizer(models.BPE(vocab=ids, merges=merges, ignore_merges=family.whole_words))
+    usable = _usable(vocabulary, _plain_vocabulary(vocabulary, specials))
+    tokens = TokenTable(metadata, usable, has_alphabet=True)
+    merges = _read_merges(metadata, vocabulary, tokens)
+    return ByteEncoder(tokens, merges, cut_by(family), whole_words=family.whole_words).encode
+
+
+def cut_by(family: PreTokenizer) -> Cut:
+    """Finds where the pieces of a text begin."""
+    library = LibraryTokenizer(models.WordLevel({"": 0}, unk_token=""))  # each piece is one unknown word
     steps = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in family.splits]
-    library.pre_tokenizer = pre_tokenizers.Sequence(
-        [*steps, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    return _encode_with(library)
+    library.pre_tokenizer = pre_tokenizers.Sequence(steps)
+
+    def cut(text: str) -> npt.NDArray[np.int64]:
+        # The batch call lets other threads run meanwhile, a single one does not.
+        pieces = library.encode_batch([text], add_special_tokens=False)[0].offsets
+        return np.fromiter((start for start, _ in pieces), np.int64, len(pieces))
+
+    return cut
 
 
 def build_sentencepiece(metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens) -> Encode:
     """SentencePiece-style BPE: spaces as "▁", merges from scores, bytes for what has no token."""
     scores = read_scores(metadata, len(vocabulary))
     ids = _plain_vocabulary(vocabulary, specials)
-    mergeable: npt.NDArray[np.bool_] = np.zeros(len(vocabulary), np.bool_)
-    mergeable[np.fromiter(ids.values(), np.int64, len(ids))] = True
+    mergeable = _usable(vocabulary, ids)
     merges = derive_merges(vocabulary.tokens, scores, mergeable)
     characters = _character_ids(vocabulary, ids, vocabulary.unknown_id)
     return _escape_spaces(CharacterEncoder(characters, merges).encode)
@@ -111,13 +121,8 @@ def build_sentencepiece(metadata: Metadata, vocabulary: Vocabulary, specials: Sp
 def build_gemma4(metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens) -> Encode:
     """Gemma 4: BPE over characters with spaces as "▁", runs of line breaks apart, merges listed, byte fallback."""
     plain = _plain_vocabulary(vocabulary, specials)
-    ids = plain | _byte_vocabulary(vocabulary)
-    pairs = _read_merges(metadata, vocabulary, ids)
-    merges = Merges(
-        left=np.fromiter((ids[left] for left, _ in pairs), np.int32, len(pairs)),
-        right=np.fromiter((ids[right] for _, right in pairs), np.int32, len(pairs)),
-        made=np.fromiter((ids[left + right] for left, right in pairs), np.int32, len(pairs)),
-    )
+    usable = _usable(vocabulary, plain | _byte_vocabulary(vocabulary))
+    merges = _read_merges(metadata, vocabulary, TokenTable(metadata, usable, has_alphabet=False))
     characters = _character_ids(vocabulary, plain, None)
     return _escape_spaces(CharacterEncoder(characters, merges, line_breaks_apart=True).encode)
 
@@ -136,12 +141,3 @@ def _character_ids(vocabulary: Vocabulary, ids: dict[str, int], unknown_id: int 
 
 def _escape_spaces(encode: Encode) -> Encode:
     return lambda text: encode(text.replace(" ", SPACE))
-
-
-def _encode_with(library: LibraryTokenizer) -> Encode:
-    def encode(text: str) -> list[int]:
-        # The batch call lets other threads run meanwhile, a single one does not: 1.6 s for a text of 1 MB.
-        ids: list[int] = library.encode_batch_fast([text], add_special_tokens=False)[0].ids
-        return ids
-
-    return encode

@@ -160,6 +160,7 @@ def _module_sources(module: str) -> dict[str, bytes]:
         name = pending.pop()
         if name not in sources and (text := _read_source(name)) is not None:
             sources[name] = text
+            pending += [found.decode() for found in _KERNELS_IMPORT.findall(text)]
             for submodule, names in _IMPORT.findall(text):
                 pending += [f"{PACKAGE}.{n.decode()}" for n in ([submodule] if submodule else _WORD.findall(names))]
     return sources
@@ -168,6 +169,7 @@ def _module_sources(module: str) -> dict[str, bytes]:
 _IMPORT = re.compile(
     rb"^(?:from|import) engine\.kernels\.cpu(?:\.(\w+)| import\s*(\([^)]*\)|[^\n]*))", re.MULTILINE
 )
+_KERNELS_IMPORT = re.compile(rb"^from (engine\.\w+\.\w*kernels) import", re.MULTILINE)  # kernels of other packages
 _WORD = re.compile(rb"\w+")
 
 
