@@ -100,7 +100,7 @@ class ByteEncoder:
     """Text to ids for one byte-level vocabulary; safe to call from several threads."""
 
     def __init__(self, tokens: TokenTable, merges: Merges, cut: Cut, *, whole_words: bool) -> None:
-        """``cut`` gives the starts of a text's pieces; with ``whole_words`` a piece that is a token is not merged."""
+        """``cut`` gives the starts of pieces; with ``whole_words`` a piece that is a token is not merged."""
         self._encode_pieces = load_kernels([_ENCODE_PIECES])[_ENCODE_PIECES]
         self._tokens = tokens
         self._pairs = PairTable(merges)

@@ -238,3 +238,33 @@ def last_merges(op: int, step: int, thread: int, num_threads: int) -> None:
             if _reads_same(op, token_id, left, right):
                 store_i32(load_i64(op + 88) + token_id * 4, left)
                 store_i32(load_i64(op + 96) + token_id * 4, right)
+
+
+def all_splits(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel: the merges in order, of tied tokens every split into two tokens.
+
+    0 to 12 as ``last_merges`` took and left them, 13 tokens in order of their merges int64, 14 1 where tied int8,
+    15 number of them, 16 result: left int32, 17 right, 18 made, 19 result: number of merges.
+    """
+    starts, lengths, table, mask = load_i64(op + 16), load_i64(op + 24), load_i64(op + 56), load_i64(op + 64)
+    prefix_hashes, powers = load_i64(op + 72), load_i64(op + 80)
+    firsts, seconds, made = load_i64(op + 128), load_i64(op + 136), load_i64(op + 144)
+    count = np.int64(0)
+    for index in range(load_i64(op + 120)):
+        token_id = load_i64(load_i64(op + 104) + index * 8)
+        start, length = load_i64(starts + token_id * 8), load_i64(lengths + token_id * 8)
+        if load_u8(load_i64(op + 112) + index) == 0:
+            store_i32(firsts + count * 4, load_i32(load_i64(op + 88) + token_id * 4))
+            store_i32(seconds + count * 4, load_i32(load_i64(op + 96) + token_id * 4))
+            store_i32(made + count * 4, token_id)
+            count += 1
+            continue
+        for cut in range(1, length):
+            left = _find(table, mask, _span_hash(prefix_hashes, powers, start, cut))
+            right = _find(table, mask, _span_hash(prefix_hashes, powers, start + cut, length - cut))
+            if _reads_same(op, token_id, left, right):
+                store_i32(firsts + count * 4, left)
+                store_i32(seconds + count * 4, right)
+                store_i32(made + count * 4, token_id)
+                count += 1
+    store_i64(op + 152, count)

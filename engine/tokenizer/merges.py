@@ -17,10 +17,12 @@ import numpy.typing as npt
 
 from engine.kernels.cpu.jit import KernelSource, load_kernels
 from engine.kernels.cpu.kernel_call import run_kernel
+from engine.tokenizer.texts import CodePoints
 
 _EMPTY: Final = -1
 _SCRATCH: Final = 3 * 129  # see ``last_merges``
 _LAST_MERGES: Final = KernelSource("engine.tokenizer.merge_kernels", "last_merges")
+_ALL_SPLITS: Final = KernelSource("engine.tokenizer.merge_kernels", "all_splits")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,31 +34,37 @@ class Merges:
     made: npt.NDArray[np.int32]
 
 
-def derive_merges(tokens: list[str], scores: npt.NDArray[np.float32], mergeable: npt.NDArray[np.bool_]) -> Merges:
+def derive_merges(texts: CodePoints, scores: npt.NDArray[np.float32], mergeable: npt.NDArray[np.bool_]) -> Merges:
     """The merges of a vocabulary.
 
     Args:
-        tokens: texts by id.
+        texts: of all tokens.
         scores: (vocab_size,) float32, higher is merged first.
         mergeable: (vocab_size,) bool, tokens that merging may make or use.
     """
-    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-    codes = np.frombuffer("".join(tokens).encode("utf-32-le", "surrogatepass"), np.uint32)
-    table = np.full(1 << (2 * len(tokens)).bit_length(), _EMPTY, np.int64)
-    left = np.full(len(tokens), -1, np.int32)
-    right = np.full(len(tokens), -1, np.int32)
-    run_kernel(
-        load_kernels([_LAST_MERGES])[_LAST_MERGES],
-        *(codes, codes.size, np.cumsum(lengths) - lengths, lengths, _as_ordered_integers(scores)),
-        *((mergeable & (lengths > 0)).view(np.int8), len(tokens), table, table.size - 1),
-        *(np.empty(codes.size + 1, np.int64), np.empty(_SCRATCH, np.int64), left, right),
-    )
+    count = texts.lengths.size
+    table = np.full(1 << (2 * count).bit_length(), _EMPTY, np.int64)
+    left = np.full(count, -1, np.int32)
+    right = np.full(count, -1, np.int32)
+    kernels = load_kernels([_LAST_MERGES, _ALL_SPLITS])
+    tokens = (texts.codes, texts.codes.size, texts.starts, texts.lengths, _as_ordered_integers(scores))
+    usable = (mergeable & (texts.lengths > 0)).view(np.int8)
+    # The kernels share their operands: what one writes to scratch, hashes and powers, the other reads.
+    scratch = (np.empty(texts.codes.size + 1, np.int64), np.empty(_SCRATCH, np.int64))
+    operands = (*tokens, usable, count, table, table.size - 1, *scratch)
+    run_kernel(kernels[_LAST_MERGES], *operands, left, right)
     order = np.argsort(-scores, kind="stable")
     order = order[(left[order] >= 0) & (right[order] >= 0)]
     tied = _tied(scores[order])
     if not tied.any():
         return Merges(left[order], right[order], order.astype(np.int32))
-    return _merges_with_ties(tokens, order, left, right, tied, mergeable)
+    # A merge table cannot say "leftmost first" among equals; with all splits of tokens that share their score
+    # present, the outcome is the same for the vocabularies in use, whose ties are padding and rare words.
+    room = int(np.where(tied, texts.lengths[order], 1).sum())
+    columns = [np.empty(room, np.int32) for _ in range(3)]
+    ordered = (np.ascontiguousarray(order), tied.view(np.int8), order.size)
+    found = run_kernel(kernels[_ALL_SPLITS], *operands, left, right, *ordered, *columns)
+    return Merges(*(column[:found].copy() for column in columns))
 
 
 def _as_ordered_integers(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
@@ -73,31 +81,3 @@ def _tied(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         tied[1:] |= equal
         tied[:-1] |= equal
     return tied
-
-
-def _merges_with_ties(
-    tokens: list[str],
-    order: npt.NDArray[np.int64],
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    tied: npt.NDArray[np.bool_],
-    mergeable: npt.NDArray[np.bool_],
-) -> Merges:
-    """Like the plain merges, with every split of a token whose score another token has too.
-
-    A merge table cannot say "leftmost first" among equals; with all splits present the outcome is the same for
-    the vocabularies in use, whose ties are padding and rare words.
-    """
-    usable = {tokens[token_id]: token_id for token_id in np.flatnonzero(mergeable).tolist()}
-    merges: list[tuple[int, int, int]] = []
-    for token_id, is_tied in zip(order.tolist(), tied.tolist()):
-        if not is_tied:
-            merges.append((left[token_id], right[token_id], token_id))
-            continue
-        token = tokens[token_id]
-        for cut in range(1, len(token)):
-            first, second = usable.get(token[:cut]), usable.get(token[cut:])
-            if first is not None and second is not None:
-                merges.append((first, second, token_id))
-    columns = np.array(merges, np.int32).reshape(-1, 3).T
-    return Merges(*np.ascontiguousarray(columns))

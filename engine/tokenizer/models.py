@@ -21,6 +21,7 @@ from engine.tokenizer.bpe import NUM_CODE_POINTS, ByteEncoder, CharacterEncoder,
 from engine.tokenizer.merges import Merges, derive_merges
 from engine.tokenizer.pre_tokenizers import PreTokenizer
 from engine.tokenizer.specials import SpecialTokens
+from engine.tokenizer.texts import CodePoints
 from engine.tokenizer.token_table import TokenTable
 from engine.tokenizer.vocabulary import PREFIX, TokenType, Vocabulary, read_scores
 
@@ -51,28 +52,18 @@ def refuse_unsupported(vocabulary: Vocabulary) -> None:
     )
 
 
-def _plain_vocabulary(vocabulary: Vocabulary, specials: SpecialTokens) -> dict[str, int]:
-    """Id by text, of all tokens that plain text may become."""
-    ids = dict(vocabulary.ids)
+def _plain_tokens(vocabulary: Vocabulary, specials: SpecialTokens) -> npt.NDArray[np.bool_]:
+    """(vocab_size,) bool, the tokens that plain text may become."""
+    plain = ~np.isin(vocabulary.types, (TokenType.UNUSED, TokenType.BYTE))
     for group in (specials.control, specials.markers, specials.plain):
-        for text in group:
-            del ids[text]
-    for token_id in vocabulary.of_type(TokenType.UNUSED, TokenType.BYTE):
-        ids.pop(vocabulary.tokens[token_id], None)
-    return ids
+        plain[list(group.values())] = False
+    return plain
 
 
-def _byte_vocabulary(vocabulary: Vocabulary) -> dict[str, int]:
-    """The byte tokens, with texts as the library looks for them; ill-formed ones are never produced."""
+def _byte_tokens(vocabulary: Vocabulary) -> dict[int, int]:
+    """Id by byte of the byte tokens; ill-formed ones are never produced."""
     values = ((byte_value(vocabulary.tokens[i]), i) for i in vocabulary.of_type(TokenType.BYTE))
-    return {f"<0x{value:02X}>": token_id for value, token_id in values if value is not None}
-
-
-def _usable(vocabulary: Vocabulary, ids: dict[str, int]) -> npt.NDArray[np.bool_]:
-    """(vocab_size,) bool, which tokens are in ``ids``."""
-    usable: npt.NDArray[np.bool_] = np.zeros(len(vocabulary), np.bool_)
-    usable[np.fromiter(ids.values(), np.int64, len(ids))] = True
-    return usable
+    return {value: token_id for value, token_id in values if value is not None}
 
 
 def _read_merges(metadata: Metadata, vocabulary: Vocabulary, tokens: TokenTable) -> Merges:
@@ -88,8 +79,7 @@ def build_byte_level(
     metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens, family: PreTokenizer
 ) -> Encode:
     """Byte-level BPE: cut by ``family``, bytes as characters, merges as the file lists them."""
-    usable = _usable(vocabulary, _plain_vocabulary(vocabulary, specials))
-    tokens = TokenTable(metadata, usable, has_alphabet=True)
+    tokens = TokenTable(metadata, _plain_tokens(vocabulary, specials), has_alphabet=True)
     merges = _read_merges(metadata, vocabulary, tokens)
     return ByteEncoder(tokens, merges, cut_by(family), whole_words=family.whole_words).encode
 
@@ -111,31 +101,31 @@ def cut_by(family: PreTokenizer) -> Cut:
 def build_sentencepiece(metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens) -> Encode:
     """SentencePiece-style BPE: spaces as "▁", merges from scores, bytes for what has no token."""
     scores = read_scores(metadata, len(vocabulary))
-    ids = _plain_vocabulary(vocabulary, specials)
-    mergeable = _usable(vocabulary, ids)
-    merges = derive_merges(vocabulary.tokens, scores, mergeable)
-    characters = _character_ids(vocabulary, ids, vocabulary.unknown_id)
-    return _escape_spaces(CharacterEncoder(characters, merges).encode)
+    plain, texts = _plain_tokens(vocabulary, specials), vocabulary.tokens.code_points()
+    characters = _character_ids(vocabulary, texts, plain, vocabulary.unknown_id)
+    return _escape_spaces(CharacterEncoder(characters, derive_merges(texts, scores, plain)).encode)
 
 
 def build_gemma4(metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens) -> Encode:
     """Gemma 4: BPE over characters with spaces as "▁", runs of line breaks apart, merges listed, byte fallback."""
-    plain = _plain_vocabulary(vocabulary, specials)
-    usable = _usable(vocabulary, plain | _byte_vocabulary(vocabulary))
+    plain = _plain_tokens(vocabulary, specials)
+    usable = plain.copy()
+    usable[list(_byte_tokens(vocabulary).values())] = True
     merges = _read_merges(metadata, vocabulary, TokenTable(metadata, usable, has_alphabet=False))
-    characters = _character_ids(vocabulary, plain, None)
+    characters = _character_ids(vocabulary, vocabulary.tokens.code_points(), plain, None)
     return _escape_spaces(CharacterEncoder(characters, merges, line_breaks_apart=True).encode)
 
 
-def _character_ids(vocabulary: Vocabulary, ids: dict[str, int], unknown_id: int | None) -> CharacterIds:
-    """Ids of the single characters in ``ids``, and of bytes."""
+def _character_ids(
+    vocabulary: Vocabulary, texts: CodePoints, plain: npt.NDArray[np.bool_], unknown_id: int | None
+) -> CharacterIds:
+    """Ids of the single characters among the plain tokens, and of bytes."""
     by_code_point = np.full(NUM_CODE_POINTS, -1, np.int32)
-    for text, token_id in ids.items():
-        if len(text) == 1:
-            by_code_point[ord(text)] = token_id
+    single = np.flatnonzero(plain & (texts.lengths == 1))
+    by_code_point[texts.codes[texts.starts[single]]] = single
     by_byte = np.full(256, -1, np.int32)
-    for text, token_id in _byte_vocabulary(vocabulary).items():
-        by_byte[int(text[3:5], 16)] = token_id
+    for value, token_id in _byte_tokens(vocabulary).items():
+        by_byte[value] = token_id
     return CharacterIds(by_code_point, by_byte, unknown_id)
 
 

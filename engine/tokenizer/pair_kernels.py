@@ -77,7 +77,7 @@ def _pop(heap, size):  # type: ignore[no-untyped-def]
 
 @inline
 def merge_run(ids, count, keys, ranks, mask, made, scratch):  # type: ignore[no-untyped-def]
-    """Merge neighbours among ``count`` ids in place, the lowest rank first, leftmost first; returns how many remain.
+    """Merge neighbours among ids in place, the lowest rank first, leftmost first; returns how many remain.
 
     The heap holds rank and position of pairs, also of pairs that are gone: a pair that would make another token
     than when it was entered is skipped. ``scratch`` has room for 6 * count int64.

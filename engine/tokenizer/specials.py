@@ -58,14 +58,18 @@ def find_specials(vocabulary: Vocabulary, template_text: str) -> SpecialTokens:
     """Sort the special tokens of ``vocabulary``; ``template_text`` is all its chat templates, joined."""
     control = set(vocabulary.of_type(TokenType.CONTROL, TokenType.UNKNOWN))
     ending = set(vocabulary.ending_ids)
-    for text in _ENDING_TEXTS & vocabulary.ids.keys():
+    for text in _ENDING_TEXTS:
+        token_id = vocabulary.tokens.find(text)
         # A tag such as ``</s>`` may be a word of a vocabulary without types; a marker's shape is never one.
-        if vocabulary.types[vocabulary.ids[text]] != TokenType.NORMAL or _MARKER_SHAPE.fullmatch(text):
-            ending.add(vocabulary.ids[text])
+        if token_id is not None and (
+            vocabulary.types[token_id] != TokenType.NORMAL or _MARKER_SHAPE.fullmatch(text)
+        ):
+            ending.add(token_id)
     for present, separator in _SEPARATOR_RULES:
-        if all(text in vocabulary.ids for text in present) and separator in vocabulary.ids:
-            ending.discard(vocabulary.ids[separator])
-            control.add(vocabulary.ids[separator])
+        separator_id = vocabulary.tokens.find(separator)
+        if separator_id is not None and all(text in vocabulary.tokens for text in present):
+            ending.discard(separator_id)
+            control.add(separator_id)
     declared = ending if vocabulary.bos_id is None else ending | {vocabulary.bos_id}
     # A byte or a single character may end a text too ("\n" in tiny models), but must stay writable.
     control |= {i for i in declared if vocabulary.types[i] != TokenType.BYTE and len(vocabulary.tokens[i]) > 1}

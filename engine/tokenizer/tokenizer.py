@@ -152,7 +152,7 @@ class Tokenizer:
 
     def token_id(self, text: str) -> int | None:
         """The id of the token that the file writes as ``text``, or None."""
-        return self._vocabulary.ids.get(text)
+        return self._vocabulary.tokens.find(text)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token stands for, control tokens included; none for ids outside the vocabulary."""
@@ -227,7 +227,7 @@ def choose_pre_tokenizer(vocabulary: Vocabulary) -> tuple[str, str | None]:
     """The family of a byte-level vocabulary, and what to tell the person where it is a guess."""
     if vocabulary.pre in PRE_TOKENIZERS and vocabulary.pre != "default":
         return vocabulary.pre, None
-    recognised = recognise_pre_tokenizer(vocabulary.ids)
+    recognised = recognise_pre_tokenizer(vocabulary.tokens)
     if recognised is not None:
         return recognised, None
     if vocabulary.pre == "default":

@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from engine.errors import MetadataError
 from engine.gguf import Metadata
+from engine.tokenizer.texts import TokenTexts
 
 PREFIX: Final = "tokenizer.ggml."
 MAX_VOCAB_SIZE: Final = 4_000_000  # fifteen times the largest vocabulary in use; below 2**22, see merges
-
-_PIECE: Final = 8192
 
 
 class TokenType(IntEnum):
@@ -41,9 +40,8 @@ class Vocabulary:
         path: the file, for messages.
         model: ``gpt2`` (byte-level BPE), ``llama`` (SentencePiece BPE), ``gemma4`` ...
         pre: the pre-tokenizer family that the file names, or None.
-        tokens: texts by id, each different from all others.
+        tokens: texts by id and ids by text, each different from all others.
         types: (vocab_size,) int32, values of ``TokenType``.
-        ids: id by text.
         bos_id, eos_id, unknown_id: None where the file has none.
         ending_ids: tokens that the file itself declares to end a turn or a text.
     """
@@ -51,9 +49,8 @@ class Vocabulary:
     path: Path
     model: str
     pre: str | None
-    tokens: list[str]
+    tokens: TokenTexts
     types: npt.NDArray[np.int32]
-    ids: dict[str, int]
     bos_id: int | None
     eos_id: int | None
     unknown_id: int | None
@@ -79,18 +76,22 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
         MetadataError: a key is missing, arrays disagree in length, a token occurs twice, an id is out of range.
     """
     model = metadata.string(PREFIX + "model")
-    tokens = metadata.strings(PREFIX + "tokens")
-    size = len(tokens)
+    data, size = metadata.string_data(PREFIX + "tokens")
     if not 0 < size <= MAX_VOCAB_SIZE:
         raise MetadataError(
             metadata.path, PREFIX + "tokens", f"has {size:,} tokens; between 1 and {MAX_VOCAB_SIZE:,} make sense"
         )
+    tokens = TokenTexts(data, size)
+    if tokens.repeated_id is not None:
+        text = tokens[tokens.repeated_id]
+        raise MetadataError(
+            metadata.path,
+            PREFIX + "tokens",
+            f"lists {text[:40]!r} twice, as token {tokens.find(text):,} and {tokens.repeated_id:,}; "
+            "the file is damaged",
+        )
     types = _types(metadata, size)
-    ids = _ids_by_text(tokens)
-    if len(ids) < size or "" in ids:
-        types[[token_id for token_id, token in enumerate(tokens) if not token]] = TokenType.UNUSED
-        tokens = _name_empty_tokens(metadata, tokens)
-        ids = _ids_by_text(tokens)
+    types[tokens.lengths == 0] = TokenType.UNUSED  # some converters leave holes
     sentencepiece = model == "llama"
     eos_id = _token_id(metadata, "eos_token_id", size, 2 if sentencepiece else None)
     declared = (eos_id, _token_id(metadata, "eot_token_id", size), _token_id(metadata, "eom_token_id", size))
@@ -100,38 +101,11 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
         pre=metadata.string(PREFIX + "pre", None),
         tokens=tokens,
         types=types,
-        ids=ids,
         bos_id=_token_id(metadata, "bos_token_id", size, 1 if sentencepiece else None),
         eos_id=eos_id,
         unknown_id=_token_id(metadata, "unknown_token_id", size, 0 if sentencepiece else None),
         ending_ids=frozenset(token_id for token_id in declared if token_id is not None),
     )
-
-
-def _ids_by_text(tokens: list[str]) -> dict[str, int]:
-    """Id by text, the last of equal ones, in pieces: in one call 262,144 hold other threads up for 75 ms."""
-    ids: dict[str, int] = {}
-    for start in range(0, len(tokens), _PIECE):
-        ids.update(zip(tokens[start : start + _PIECE], range(start, len(tokens))))
-    return ids
-
-
-def _name_empty_tokens(metadata: Metadata, tokens: list[str]) -> list[str]:
-    """Give each empty token (some converters leave holes) a text of its own; refuse real duplicates.
-
-    The name starts with a private-use character, so that no text can match it by accident.
-    """
-    named = [token or f"\ue000{token_id}" for token_id, token in enumerate(tokens)]
-    seen: dict[str, int] = {}
-    for token_id, token in enumerate(named):
-        if token in seen:
-            raise MetadataError(
-                metadata.path,
-                PREFIX + "tokens",
-                f"lists {token[:40]!r} twice, as token {seen[token]:,} and {token_id:,}; the file is damaged",
-            )
-        seen[token] = token_id
-    return named
 
 
 def _types(metadata: Metadata, size: int) -> npt.NDArray[np.int32]:

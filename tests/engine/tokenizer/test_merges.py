@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, models
 from engine.gguf import open_model
 from engine.tokenizer import load_tokenizer
 from engine.tokenizer.merges import Merges, derive_merges
+from engine.tokenizer.texts import CodePoints
 
 LETTERS = "abc"
 
@@ -51,7 +52,7 @@ def test_the_merge_table_encodes_as_the_scores_do(words: list[str], texts: list[
     order.shuffle(words)  # type: ignore[attr-defined]
     tokens = [*LETTERS, *words]
     scores = np.array([-float(n) for n in range(len(tokens))], np.float32)
-    merges = texts_of(tokens, derive_merges(tokens, scores, np.ones(len(tokens), np.bool_)))
+    merges = texts_of(tokens, derive_merges(CodePoints.of(tokens), scores, np.ones(len(tokens), np.bool_)))
     assert len(merges) <= len(words)
     vocab = {token: n for n, token in enumerate(tokens)}
     library = Tokenizer(models.BPE(vocab=vocab, merges=merges))
@@ -62,26 +63,26 @@ def test_the_merge_table_encodes_as_the_scores_do(words: list[str], texts: list[
 
 def test_tokens_that_no_merge_reaches_are_left_out() -> None:
     tokens = ["a", "b", "c", "abc", "xy"]
-    merges = derive_merges(tokens, np.zeros(5, np.float32) - np.arange(5), np.ones(5, np.bool_))
+    merges = derive_merges(CodePoints.of(tokens), np.zeros(5, np.float32) - np.arange(5), np.ones(5, np.bool_))
     assert merges.made.size == 0
 
 
 def test_tokens_that_may_not_be_made_are_not_made() -> None:
     tokens = ["a", "b", "ab", "aba"]
     mergeable = np.array([True, True, False, True])
-    assert derive_merges(tokens, -np.arange(4, dtype=np.float32), mergeable).made.size == 0
+    assert derive_merges(CodePoints.of(tokens), -np.arange(4, dtype=np.float32), mergeable).made.size == 0
 
 
 def test_equal_scores_keep_every_split() -> None:
     tokens = ["a", "b", "ab", "ba", "aba"]
     scores = np.array([0, 0, -1, -2, -2], np.float32)
-    merges = derive_merges(tokens, scores, np.ones(5, np.bool_))
+    merges = derive_merges(CodePoints.of(tokens), scores, np.ones(5, np.bool_))
     assert texts_of(tokens, merges) == [("a", "b"), ("b", "a"), ("a", "ba"), ("ab", "a")]
 
 
 def test_an_overlong_token_costs_nothing() -> None:
     tokens = ["a", "a" * 100_000]
-    assert derive_merges(tokens, np.zeros(2, np.float32), np.ones(2, np.bool_)).made.size == 0
+    assert derive_merges(CodePoints.of(tokens), np.zeros(2, np.float32), np.ones(2, np.bool_)).made.size == 0
 
 
 def test_a_vocabulary_of_262144_tokens_is_built_quickly(gemma3_path: Path) -> None:
@@ -97,4 +98,4 @@ def test_a_vocabulary_of_262144_tokens_is_built_quickly(gemma3_path: Path) -> No
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 def test_any_size_of_vocabulary(size: int) -> None:
     tokens = [chr(0x4E00 + n) for n in range(size)]
-    assert derive_merges(tokens, np.zeros(size, np.float32), np.ones(size, np.bool_)).made.size == 0
+    assert derive_merges(CodePoints.of(tokens), np.zeros(size, np.float32), np.ones(size, np.bool_)).made.size == 0
