@@ -35,6 +35,7 @@ from engine.protocol import (
     RequestFailed,
     RequestFinished,
     RequestStarted,
+    TokenAlternatives,
     TokensCounted,
 )
 
@@ -43,7 +44,7 @@ _log = logging.getLogger(__name__)
 FRAME_MS = 16
 SHUTDOWN_S = 0.8  # the app closes in less than a second
 
-RequestEvent = RequestStarted | PromptProgress | Delta | RequestFinished | RequestFailed
+RequestEvent = RequestStarted | PromptProgress | Delta | TokenAlternatives | RequestFinished | RequestFailed
 RequestHandler = Callable[[RequestEvent], None]
 
 
@@ -139,7 +140,7 @@ class EngineClient(QObject):
 
     def _dispatch(self, event: Event) -> None:
         match event:
-            case RequestStarted() | PromptProgress() | Delta():
+            case RequestStarted() | PromptProgress() | Delta() | TokenAlternatives():
                 if (handler := self._handlers.get(event.request_id)) is not None:
                     handler(event)
             case RequestFinished() | RequestFailed():

@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QPoint, QTimer
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QMenu, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.answer_body import AnswerBody
-from app.chat.block_views import TextView
 from app.chat.blocks import displayable
+from app.chat.closer_look import place_in_source
 from app.chat.conversation import MessageView
 from app.chat.figures import seconds, statistics_line
 from app.chat.message_actions import ANSWER_ACTIONS, MessageAction
 from app.chat.message_view import MessageWidget
+from app.chat.text_view import TextView
 from app.storage.records import MessageStatus
 from app.theme import Theme
 from app.widgets.buttons import TextButton
@@ -56,6 +58,16 @@ class ReasoningFold(QWidget):
         self._toggle.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         column.addWidget(self._toggle)
         column.addWidget(self._text)
+
+    @property
+    def is_open(self) -> bool:
+        """What was thought can be read."""
+        return self._toggle.isChecked()
+
+    @property
+    def text_view(self) -> TextView:
+        """What was thought, as a text to select in."""
+        return self._text
 
     def set_reasoning(self, text: str) -> None:
         """Show ``text``; laid out only while it is unfolded."""
@@ -114,6 +126,11 @@ class Answer(MessageWidget):
         self.show_view(view)
 
     @property
+    def texts(self) -> list[TextView]:
+        reasoning = [self._fold.text_view] if self._fold is not None and self._fold.is_open else []
+        return [*reasoning, *self.body.texts]
+
+    @property
     def content(self) -> str:
         """The answer as far as it came."""
         return self._pushed
@@ -124,6 +141,21 @@ class Answer(MessageWidget):
             return self.view
         record = replace(self.view.record, content=self._pushed, reasoning=self._reasoning)
         return replace(self.view, record=record)
+
+    def add_place_actions(self, menu: QMenu, view: TextView, place: QPoint) -> None:
+        super().add_place_actions(menu, view, place)
+        texts = self.body.texts
+        if view not in texts or self.view.record.status is MessageStatus.STREAMING:
+            return
+        cursor = view.cursorForPosition(view.viewport().mapFromGlobal(place))
+        cursor.select(QTextCursor.SelectionType.WordUnderCursor)
+        word = cursor.selectedText()
+        before = [text.toPlainText() for text in texts[: texts.index(view)]]
+        before.append(view.toPlainText()[: cursor.selectionStart()])
+        offset = place_in_source(self._pushed, "\n".join(before), word) if word.strip() else None
+        if offset is not None:
+            look = menu.addAction(f"Look closer at “{word[:30].replace('&', '&&')}”")
+            look.triggered.connect(lambda: self.look_requested.emit(self.message_id, offset, word, place))
 
     def append(self, channel: str, text: str) -> None:
         """A streamed piece: the first is drawn at once, the next with the next frame."""

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.chat.block_views import CodeCard, ProseView, TableView
+from app.chat.block_views import ProseView, TableView
 from app.chat.blocks import Block, BlockKind, BlockStream
+from app.chat.code_card import CodeCard
+from app.chat.text_view import TextView
 from app.theme import Theme
 
 _MAX_BLOCKS_PER_VIEW = 60
@@ -55,6 +57,11 @@ class AnswerBody(QWidget):
     def views(self) -> tuple[_View, ...]:
         """The block views from top to bottom."""
         return tuple(self._views)
+
+    @property
+    def texts(self) -> list[TextView]:
+        """The texts to select in, from top to bottom."""
+        return [view.text_view if isinstance(view, CodeCard) else view for view in self._views]
 
     def _show(self, finished: Sequence[Block], open_blocks: Sequence[Block]) -> None:
         """Lay the blocks over the views from the first open one on: a view that fits is used again."""

@@ -6,22 +6,31 @@ An answer's message exists, on disk, before the engine gets its request.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.attachments import Attachments
+from app.chat.closer_look import MAX_ALTERNATIVES, CloserLook, prefix_before
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
 from app.chat.generation import Generation
 from app.chat.options import effective, sampling_of
-from app.engine_client import EngineClient
+from app.engine_client import EngineClient, RequestEvent
 from app.model_session import ModelSession
 from app.settings import Settings
-from app.storage.records import MessageRecord, MessageStatus
+from app.storage.records import MessageRecord, MessageStatus, new_id
 from app.storage.store import Write
-from engine.protocol import GenerateRequest, Message, ModelInfo, Role
+from engine.protocol import (
+    GenerateRequest,
+    Message,
+    ModelInfo,
+    RequestFailed,
+    Role,
+    SamplingParams,
+    TokenAlternatives,
+)
 
 _MIN_READ_TOKENS = 32
 
@@ -131,6 +140,34 @@ class Answering(QObject):
             values["system_prompt"],
             lambda id_: self._attachments.prompt_text(conversation.record.id, id_),
         )
+
+    def look_closer(
+        self, conversation: Conversation, message_id: str, offset: int, on_look: Callable[[CloserLook], None]
+    ) -> None:
+        """Ask for the likeliest tokens at a place of an answer; needs a model."""
+        message = conversation.message(message_id)
+        prefix = prefix_before(message.content, offset)
+        assert message.parent_id is not None, "an answer answers something"
+        messages = self.prompt(conversation, message.parent_id)
+        if prefix:
+            messages += (Message(Role.ASSISTANT, prefix, message.reasoning),)
+        request = GenerateRequest(
+            new_id(),
+            messages,
+            sampling=SamplingParams(temperature=0.0),
+            max_tokens=1,
+            logprobs=MAX_ALTERNATIVES,
+            conversation_id=conversation.record.id,
+        )
+
+        def on_event(event: RequestEvent) -> None:
+            match event:
+                case TokenAlternatives():
+                    on_look(CloserLook(message_id, prefix, event.alternatives))
+                case RequestFailed():
+                    self.notice.emit(event.message)
+
+        self._client.generate(request, on_event)
 
     def stop(self, conversation_id: str) -> None:
         """Stop the conversation's answers; what was written stays."""

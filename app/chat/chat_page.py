@@ -8,6 +8,7 @@ from PySide6.QtCore import QPoint, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from app.chat.closer_look import CloserLook, CloserLookPopup
 from app.chat.composer import Composer
 from app.chat.controller import ChatController
 from app.chat.conversation import MessageView
@@ -40,6 +41,7 @@ class ChatPage(QWidget):
         self._shown_id = ""
         self._loading_name = ""
         self._failure = ""
+        self._look = ("", QPoint())
         self.transcript = Transcript(theme)
         self.empty = EmptyState(theme)
         self.composer = Composer(theme)
@@ -115,11 +117,16 @@ class ChatPage(QWidget):
         composer.stop_requested.connect(self._on_stop)
         composer.count_requested.connect(controller.count_tokens)
         composer.draft_changed.connect(controller.save_draft)
-        composer.text_pasted.connect(controller.attach_text)
-        composer.files_given.connect(controller.attach_files)
-        composer.attachment_removed.connect(controller.remove_attachment)
+        composer.text_pasted.connect(
+            lambda text: controller.attachments.add_text(controller.current_conversation, text)
+        )
+        composer.files_given.connect(
+            lambda paths: controller.attachments.add_files(controller.current_conversation, paths)
+        )
+        composer.attachment_removed.connect(controller.attachments.remove)
         composer.attachment_opened.connect(self._open_attachment)
         transcript.attachment_opened.connect(self._open_attachment)
+        transcript.look_requested.connect(self._on_look)
         self.empty.suggestion_chosen.connect(self._on_suggestion)
         self.empty.open_requested.connect(self.open_model_requested)
 
@@ -133,7 +140,8 @@ class ChatPage(QWidget):
         controller.generation_started.connect(self._on_generation)
         controller.generation_finished.connect(self._on_generation)
         controller.cost_known.connect(self._on_cost)
-        controller.attachments_changed.connect(self._on_attachments)
+        controller.attachments.draft_changed.connect(self._on_attachments)
+        controller.looked_closer.connect(self._on_looked)
         controller.notice.connect(self.show_notice)
         controller.model_loading.connect(self._on_model_loading)
         controller.model_loaded.connect(self._on_model_loaded)
@@ -151,7 +159,7 @@ class ChatPage(QWidget):
             self._shown_id = conversation_id
             self.transcript.show_conversation(messages)
             self.composer.set_text(self._controller.current_conversation.draft)
-            self.composer.show_attachments(self._controller.draft_attachments)
+            self.composer.show_attachments(self._controller.attachments.draft(self._shown_id))
         self._refresh()
 
     def _on_message(self, conversation_id: str, _view: MessageView) -> None:
@@ -166,13 +174,13 @@ class ChatPage(QWidget):
 
     def _on_attachments(self, conversation_id: str) -> None:
         if conversation_id == self._shown_id:
-            self.composer.show_attachments(self._controller.draft_attachments)
+            self.composer.show_attachments(self._controller.attachments.draft(self._shown_id))
 
     def _on_cost(self, num_tokens: int, share: float, seconds: float) -> None:
         self.composer.set_cost(cost_line(num_tokens, share, seconds))
 
     def _open_attachment(self, record: AttachmentRecord) -> None:
-        path = self._controller.attachment_path(record)
+        path = self._controller.attachments.path(record)
         if not path.is_file() or not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
             self.show_notice(f"The text of {record.name} could not be opened.")
 
@@ -226,6 +234,18 @@ class ChatPage(QWidget):
                 controller.continue_answer(message_id)
             case MessageAction.FORK:
                 controller.fork(message_id)
+
+    def _on_look(self, message_id: str, offset: int, word: str, place: QPoint) -> None:
+        self._look = (word, place)
+        self._controller.look_closer(message_id, offset)
+
+    def _on_looked(self, look: CloserLook) -> None:
+        word, place = self._look
+        if look.alternatives and self.isVisible():
+            popup = CloserLookPopup(look, word, self._theme, self)
+            popup.chosen.connect(self._controller.branch_from)
+            popup.ended.connect(self._controller.edit_and_resend)
+            popup.show_at(place)
 
     def _on_suggestion(self, text: str) -> None:
         self.composer.set_text(text)

@@ -25,7 +25,7 @@ from app.chat.trash import Trash
 from app.engine_client import EngineClient
 from app.model_session import ModelEntry, ModelSession
 from app.settings import Settings
-from app.storage.records import AttachmentRecord, ConversationRecord, MessageStatus
+from app.storage.records import ConversationRecord, MessageStatus
 from app.storage.store import ChatStore
 from app.throttle import Throttle
 from engine.protocol import ModelInfo, Role
@@ -40,6 +40,7 @@ class ChatController(QObject):
         conversations: what the list shows: pinned first, then the last written first; filtered while searching.
         current_id: the conversation that is open; always one, unsent new ones included.
         presets: named options that a conversation may take over.
+        attachments: of messages and drafts.
 
     Signals: as declared; each about a conversation or message carries its id, and views drop foreign ids.
     """
@@ -60,7 +61,7 @@ class ChatController(QObject):
     context_used = Signal(int, int, int)  # tokens used, reused, total; of the open conversation
     notice = Signal(str)
     cost_known = Signal(int, float, float)  # tokens of the draft, share of the context, seconds to read; 0 unknown
-    attachments_changed = Signal(str)  # conversation id: its draft has others now
+    looked_closer = Signal(object)  # CloserLook
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class ChatController(QObject):
         self._session = session
         self._settings = settings
         self._find_models = find_models
-        self._attachments = attachments
+        self.attachments = attachments
         self.presets = Presets(store, settings, self)
         self._collection = ConversationCollection(store, settings, self, self.presets.default_options)
         self._answering = Answering(client, session, self._collection, settings, attachments, self)
@@ -100,9 +101,8 @@ class ChatController(QObject):
         self._answering.delta.connect(self._on_delta)
         self._answering.reading.connect(self._on_reading)
         self._answering.ended.connect(self._on_ended)
-        self._attachments.draft_changed.connect(self.attachments_changed)
         for source in (
-            self._attachments.notice,
+            self.attachments.notice,
             store.trouble,
             self._client.notice,
             self._session.notice,
@@ -129,13 +129,8 @@ class ChatController(QObject):
     def current_messages(self) -> list[MessageView]:
         self._answering.sync(self._current_id)
         views = self._collection.tree(self._current_id).branch()
-        attached = self._attachments.of_messages(self._current_id)
+        attached = self.attachments.of_messages(self._current_id)
         return [replace(view, attachments=attached.get(view.record.id, ())) for view in views]
-
-    @property
-    def draft_attachments(self) -> tuple[AttachmentRecord, ...]:
-        """What is attached to the draft of the open conversation."""
-        return self._attachments.draft(self._current_id)
 
     @property
     def folders(self) -> Folders:
@@ -233,29 +228,13 @@ class ChatController(QObject):
 
     def send(self, text: str) -> bool:
         """Send a message in the open conversation; False when it was not taken (keep the text then)."""
-        has_content = text.strip() or self._attachments.draft(self._current_id)
+        has_content = text.strip() or self.attachments.draft(self._current_id)
         if not has_content or self._answering.is_busy(self._current_id):
             return False
         self._answering.sync(self._current_id)
         leaf_id = self._collection.tree(self._current_id).record.active_leaf_id
         self._branching.ask(self._current_id, leaf_id, text)
         return True
-
-    def attach_files(self, paths: Sequence[Path]) -> None:
-        """Read files and attach them to the draft; ``attachments_changed`` follows for each."""
-        self._attachments.add_files(self.current_conversation, paths)
-
-    def attach_text(self, text: str) -> None:
-        """Attach a text that was pasted to the draft."""
-        self._attachments.add_text(self.current_conversation, text)
-
-    def remove_attachment(self, record: AttachmentRecord) -> None:
-        """Take an attachment off the draft."""
-        self._attachments.remove(record)
-
-    def attachment_path(self, record: AttachmentRecord) -> Path:
-        """The file that an attachment's text lies in."""
-        return self._attachments.path(record)
 
     def stop(self) -> None:
         """Stop the answer of the open conversation; what was written stays."""
@@ -286,6 +265,16 @@ class ChatController(QObject):
         """Write a version of an answer that begins with ``content``."""
         if self._branching.branch_from(self._current_id, message_id, content):
             self.conversation_opened.emit(self._current_id)
+
+    def look_closer(self, message_id: str, offset: int) -> None:
+        """Ask the model for the alternatives at a place of an answer; ``looked_closer`` follows."""
+        tree = self._collection.tree(self._current_id)
+        if message_id not in tree:
+            return
+        if self._session.info is None:
+            self.notice.emit("Load a model first: it is asked for the alternatives.")
+            return
+        self._answering.look_closer(tree, message_id, offset, self.looked_closer.emit)
 
     def fork(self, message_id: str) -> None:
         """Copy the chat up to a message into a new one, and open that."""
@@ -353,7 +342,7 @@ class ChatController(QObject):
         self._counter.cancel()
         self._collection.flush_draft()
         self._answering.close()
-        self._attachments.close()
+        self.attachments.close()
 
     # ------------------------------------------------------------------------------------ inside
 
@@ -371,7 +360,7 @@ class ChatController(QObject):
 
     def _count(self) -> None:
         if self._session.info is not None:
-            attached = self._attachments.prompt_text(self._current_id, None)
+            attached = self.attachments.prompt_text(self._current_id, None)
             self._client.count_tokens(attached + self._counted_text, self._on_counted)
 
     def _on_counted(self, num_tokens: int) -> None:

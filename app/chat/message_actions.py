@@ -16,7 +16,6 @@ class MessageAction(str, Enum):
     CONTINUE = "continue"
     FORK = "fork"
     REPRODUCE = "reproduce"
-    LOOK_CLOSER = "look_closer"
     PREVIOUS = "previous"
     NEXT = "next"
 
@@ -44,7 +43,6 @@ WORDS = {
     MessageAction.CONTINUE: ActionWords("Continue", "Continue", "Let the model go on with the answer"),
     MessageAction.FORK: ActionWords("", "Copy the chat up to here", "Copy the chat up to here into a new one"),
     MessageAction.REPRODUCE: ActionWords("", "Reproduce with the same seed", "Answer again with the same seed"),
-    MessageAction.LOOK_CLOSER: ActionWords("", "Look closer", "Show the tokens and their alternatives"),
 }
 
 OWN_ACTIONS = (MessageAction.COPY, MessageAction.EDIT, MessageAction.FORK)

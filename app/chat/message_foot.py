@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
 from app.chat.message_actions import WORDS, MessageAction
@@ -105,24 +105,18 @@ class MessageFoot(QWidget):
         """The line of figures as it is shown."""
         return self._status.whole_text
 
-    def make_menu(self) -> QMenu:
-        """Everything that can be done with the message now; empty while it is being written."""
-        menu = QMenu(self)
+    def fill_menu(self, menu: QMenu) -> None:
+        """Add everything that can be done with the message now; nothing while it is being written."""
         for action in () if self._is_busy else self._offered:
             if action not in self._unavailable:
                 entry = menu.addAction(WORDS[action].menu)
                 entry.triggered.connect(lambda _checked=False, action=action: self.asked.emit(action))
-        return menu
-
-    def popup(self, place: QPoint) -> None:
-        """Show the menu at a place on the screen."""
-        menu = self.make_menu()
-        menu.aboutToHide.connect(menu.deleteLater)
-        if menu.actions():
-            menu.popup(place)
 
     def _show_more(self) -> None:
-        self.popup(self._more.mapToGlobal(self._more.rect().bottomLeft()))
+        menu = QMenu(self)
+        self.fill_menu(menu)
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self._more.mapToGlobal(self._more.rect().bottomLeft()))
 
     def _refresh(self) -> None:
         shows_actions = self._is_active and not self._is_busy

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QMenu, QWidget
 
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
 from app.chat.message_editor import MessageEditor
 from app.chat.message_foot import MessageFoot
+from app.chat.selection import selection_around
+from app.chat.text_view import TextView
 from app.storage.records import MessageStatus
 from app.theme import Theme
 from engine.protocol import Role
@@ -32,6 +34,7 @@ class MessageWidget(QWidget):
         edit_requested(message_id, text): the message was written anew.
         edit_left: an editor that had the keyboard's focus is gone.
         attachment_opened(AttachmentRecord): look at its text.
+        look_requested(message_id, offset, word, place): look closer at a word, which is at a place on the screen.
         notice(text): something could not be done.
     """
 
@@ -39,6 +42,7 @@ class MessageWidget(QWidget):
     edit_requested = Signal(str, str)
     edit_left = Signal()
     attachment_opened = Signal(object)
+    look_requested = Signal(str, int, str, QPoint)
     notice = Signal(str)
 
     def __init__(
@@ -74,6 +78,11 @@ class MessageWidget(QWidget):
     def current_view(self) -> MessageView:
         """The message with all of its text that has come."""
         return self.view
+
+    @property
+    def texts(self) -> list[TextView]:
+        """The texts to select in, from top to bottom."""
+        raise NotImplementedError
 
     def act(self, action: MessageAction) -> None:
         """Do what the person asked for, or pass it on."""
@@ -146,12 +155,41 @@ class MessageWidget(QWidget):
         super().leaveEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        self.foot.popup(event.globalPos())
+        menu = self.make_menu(event.globalPos())
+        menu.aboutToHide.connect(menu.deleteLater)
+        if menu.actions():
+            menu.popup(event.globalPos())
         event.accept()
 
+    def make_menu(self, place: QPoint) -> QMenu:
+        """What can be done with the selection, with what is at a place on the screen, and with the message."""
+        menu = QMenu(self)
+        selection = selection_around(self)
+        if selection is not None and selection.views:
+            menu.addAction("Copy the selection").triggered.connect(selection.copy)
+            copy = menu.addAction("Copy the selection as Markdown")
+            copy.triggered.connect(lambda: QGuiApplication.clipboard().setText(selection.markdown()))
+        view = next((view for view in self.texts if view.rect().contains(view.mapFromGlobal(place))), None)
+        if view is not None:
+            self.add_place_actions(menu, view, place)
+        if selection is not None:
+            menu.addAction("Select the message").triggered.connect(lambda: selection.select_all(self.texts))
+        menu.addSeparator()
+        self.foot.fill_menu(menu)
+        return menu
+
+    def add_place_actions(self, menu: QMenu, view: TextView, place: QPoint) -> None:
+        """Add what can be done with what ``view`` has at a place on the screen."""
+        link = view.anchorAt(view.viewport().mapFromGlobal(place))
+        if link:
+            menu.addAction("Copy the link").triggered.connect(lambda: QGuiApplication.clipboard().setText(link))
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        selection = selection_around(self)
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy()
+        elif event.matches(QKeySequence.StandardKey.SelectAll) and selection is not None:
+            selection.select_all(self.texts)
         else:
             super().keyPressEvent(event)
 

@@ -7,13 +7,13 @@ from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCharFormat, QText
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.attachment_chips import AttachmentChips
-from app.chat.block_views import TextView
 from app.chat.blocks import displayable
 from app.chat.conversation import MessageView
 from app.chat.figures import count
 from app.chat.message_actions import OWN_ACTIONS
 from app.chat.message_view import MessageWidget
 from app.chat.prose import LINE_PX
+from app.chat.text_view import TextView
 from app.theme import Theme
 from app.widgets.buttons import TextButton
 
@@ -59,6 +59,10 @@ class OwnMessage(MessageWidget):
         self.edited = self._bubble
         self.edit_layout = self._row
         self.show_view(view)
+
+    @property
+    def texts(self) -> list[TextView]:
+        return [self._text]
 
     def show_view(self, view: MessageView) -> None:
         """Show another state of the same message."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QMargins, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
@@ -16,6 +16,7 @@ from app.chat.answer import Answer
 from app.chat.conversation import MessageView
 from app.chat.message_view import MessageWidget
 from app.chat.own_message import OwnMessage
+from app.chat.selection import TextSelection
 from app.theme import Theme
 from engine.protocol import Role
 
@@ -33,12 +34,14 @@ class Transcript(QScrollArea):
 
     Attributes:
         is_following: the view stays at the end while the answer grows.
+        selection: over the texts of all messages that are alive.
 
     Signals:
         asked(message_id, MessageAction): what the person wants of a message.
         edit_requested(message_id, text): it was written anew.
         edit_left: an editor that had the keyboard's focus is gone.
         attachment_opened(AttachmentRecord): look at its text.
+        look_requested(message_id, offset, word, place): look closer at a word, which is at a place on the screen.
         notice(text): something could not be done.
         following_changed(is_following): the person left the end, or came back to it.
     """
@@ -47,6 +50,7 @@ class Transcript(QScrollArea):
     edit_requested = Signal(str, str)
     edit_left = Signal()
     attachment_opened = Signal(object)
+    look_requested = Signal(str, int, str, QPoint)
     notice = Signal(str)
     following_changed = Signal(bool)
 
@@ -68,6 +72,7 @@ class Transcript(QScrollArea):
         self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
         self._grow.setInterval(0)
         self._grow.timeout.connect(self._on_grow)
+        self.selection = TextSelection(self, lambda: [view for widget in self._widgets for view in widget.texts])
         inner = QWidget()
         self._list = QVBoxLayout()
         self._outer = QVBoxLayout(inner)
@@ -173,6 +178,7 @@ class Transcript(QScrollArea):
         widget.edit_requested.connect(self.edit_requested)
         widget.edit_left.connect(self.edit_left)
         widget.attachment_opened.connect(self.attachment_opened)
+        widget.look_requested.connect(self.look_requested)
         widget.asked.connect(self.asked)
         widget.notice.connect(self.notice)
         return widget

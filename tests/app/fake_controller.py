@@ -8,13 +8,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.chat.attachments import Attachments
 from app.chat.conversation import MessageView
 from app.chat.folders import Folders
 from app.chat.presets import Presets
 from app.chat.trash import Trash
 from app.model_session import ModelEntry
 from app.settings import Settings
-from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
+from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import ModelInfo, Role
 
 DAY = 86_400.0
@@ -69,6 +70,12 @@ class _NoStore:
 
     read_trash = read_presets = read_folders
 
+    def read_attachments(self, _conversation_id: str) -> list[object]:
+        return []
+
+    def read_attachment_files(self) -> set[str]:
+        return set()
+
     def write(self, *_arguments: object) -> None:
         return
 
@@ -92,7 +99,7 @@ class FakeController(QObject):
     context_used = Signal(int, int, int)
     notice = Signal(str)
     cost_known = Signal(int, float, float)
-    attachments_changed = Signal(str)
+    looked_closer = Signal(object)
 
     def __init__(self, *, model: ModelInfo | None = MODEL) -> None:
         super().__init__()
@@ -114,7 +121,7 @@ class FakeController(QObject):
         self._filter = ""
         self.presets = Presets(_NoStore(), Settings())  # type: ignore[arg-type]
         self.takes_messages = True
-        self.draft_attachments: tuple[AttachmentRecord, ...] = ()
+        self.attachments = Attachments(_NoStore(), Path("/nowhere"))  # type: ignore[arg-type]
         self.current_id = self._make("", in_list=False)
 
     # ------------------------------------------------------------------------------------------ the face
@@ -211,6 +218,9 @@ class FakeController(QObject):
     def branch_from(self, message_id: str, content: str) -> None:
         self.calls.append(("branch_from", message_id, content))
 
+    def look_closer(self, message_id: str, offset: int) -> None:
+        self.calls.append(("look_closer", message_id, offset))
+
     def fork(self, message_id: str) -> None:
         self.calls.append(("fork", message_id))
 
@@ -242,18 +252,6 @@ class FakeController(QObject):
     def count_tokens(self, text: str) -> None:
         self.calls.append(("count_tokens", text))
         self.cost_known.emit(len(text.split()), 0.0, 0.0)
-
-    def attach_files(self, paths: list[Path]) -> None:
-        self.calls.append(("attach_files", paths))
-
-    def attach_text(self, text: str) -> None:
-        self.calls.append(("attach_text", text))
-
-    def remove_attachment(self, record: AttachmentRecord) -> None:
-        self.calls.append(("remove_attachment", record))
-
-    def attachment_path(self, record: AttachmentRecord) -> Path:
-        return Path("/nowhere") / record.file_name
 
     # ------------------------------------------------------------------------------------------ by hand
 

@@ -7,7 +7,8 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.answer import Answer
 from app.chat.answer_body import AnswerBody
-from app.chat.block_views import CodeCard, ProseView, TableView
+from app.chat.block_views import ProseView, TableView
+from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
 from app.storage.records import MessageRecord, MessageStatus

@@ -88,9 +88,13 @@ def test_what_cannot_be_attached_says_why(tmp_path: Path) -> None:
         assert str(caught.value) == sentence
 
 
+def _draft(bench: Bench) -> tuple[AttachmentRecord, ...]:
+    return bench.controller.attachments.draft(bench.controller.current_id)
+
+
 def _wait_for(bench: Bench, number: int) -> tuple[AttachmentRecord, ...]:
-    bench.qtbot.waitUntil(lambda: len(bench.controller.draft_attachments) == number, timeout=5000)
-    return bench.controller.draft_attachments
+    bench.qtbot.waitUntil(lambda: len(_draft(bench)) == number, timeout=5000)
+    return _draft(bench)
 
 
 def test_an_attachment_is_in_the_prompt_and_outlasts_a_restart(
@@ -98,8 +102,8 @@ def test_an_attachment_is_in_the_prompt_and_outlasts_a_restart(
 ) -> None:
     path = tmp_path / "notes.md"
     path.write_text("# Trip\nLisbon", encoding="utf-8")
-    bench.controller.attach_files([path, tmp_path / "gone.txt"])
-    bench.controller.attach_text("pasted words")
+    bench.controller.attachments.add_files(bench.controller.current_conversation, [path, tmp_path / "gone.txt"])
+    bench.controller.attachments.add_text(bench.controller.current_conversation, "pasted words")
     first, second = _wait_for(bench, 2)
     assert (first.name, first.num_characters, second.name) == ("notes.md", 13, "Pasted text")
     assert bench.notices == ["gone.txt could not be read: No such file or directory."]
@@ -108,10 +112,10 @@ def test_an_attachment_is_in_the_prompt_and_outlasts_a_restart(
 
     again = make_bench()
     path.unlink()
-    assert [record.name for record in again.controller.draft_attachments] == ["notes.md", "Pasted text"]
-    again.controller.remove_attachment(again.controller.draft_attachments[1])
+    assert [record.name for record in _draft(again)] == ["notes.md", "Pasted text"]
+    again.controller.attachments.remove(_draft(again)[1])
     assert again.controller.send("Where to?")
-    assert again.controller.draft_attachments == ()
+    assert _draft(again) == ()
     request = again.request()
     assert (
         again.engine.requests[-1].messages[0].content
@@ -129,7 +133,7 @@ def test_an_attachment_is_in_the_prompt_and_outlasts_a_restart(
 
 def test_attachments_alone_can_be_sent_and_name_the_chat(bench: Bench) -> None:
     assert not bench.controller.send("")
-    bench.controller.attach_text("all of it")
+    bench.controller.attachments.add_text(bench.controller.current_conversation, "all of it")
     _wait_for(bench, 1)
     assert bench.controller.send("")
     request = bench.request()
@@ -140,7 +144,7 @@ def test_attachments_alone_can_be_sent_and_name_the_chat(bench: Bench) -> None:
 
 
 def test_edits_and_forks_keep_the_attachments(bench: Bench) -> None:
-    bench.controller.attach_text("the contract")
+    bench.controller.attachments.add_text(bench.controller.current_conversation, "the contract")
     _wait_for(bench, 1)
     bench.ask("summarise", "short")
     question, _ = bench.controller.current_messages
@@ -159,18 +163,18 @@ def test_edits_and_forks_keep_the_attachments(bench: Bench) -> None:
 def test_two_chats_keep_their_own_drafts(bench: Bench) -> None:
     bench.ask("first", "one")
     first = bench.controller.current_id
-    bench.controller.attach_text("for the first")
+    bench.controller.attachments.add_text(bench.controller.current_conversation, "for the first")
     _wait_for(bench, 1)
     bench.controller.new_conversation()
-    assert bench.controller.draft_attachments == ()
+    assert _draft(bench) == ()
     bench.controller.open_conversation(first)
-    assert len(bench.controller.draft_attachments) == 1
+    assert len(_draft(bench)) == 1
 
 
 def test_a_text_that_is_gone_is_said_in_its_place(bench: Bench) -> None:
-    bench.controller.attach_text("soon gone")
+    bench.controller.attachments.add_text(bench.controller.current_conversation, "soon gone")
     [record] = _wait_for(bench, 1)
-    bench.controller.attachment_path(record).unlink()
+    bench.controller.attachments.path(record).unlink()
     bench.controller.send("read it")
     bench.request()
     assert "(The text of Pasted text is missing.)" in bench.engine.requests[-1].messages[0].content

@@ -1,0 +1,168 @@
+"""A read-only text in the transcript: as tall as its content, selectable with its neighbours, loading nothing."""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import QMimeData, QRectF, QSize, Qt, QUrl
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QDesktopServices,
+    QFocusEvent,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QTextCursor,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import (
+    QFrame,
+    QSizePolicy,
+    QTextBrowser,
+    QWidget,
+)
+
+from app.chat.selection import mime_data, selection_around
+from app.theme import Theme
+
+_SAFE_SCHEMES = {"http", "https", "mailto"}
+
+
+class TextView(QTextBrowser):
+    """A read-only text as tall as its content, selectable, with links that open outside on a click."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._has_caret = False
+        self._heights: dict[int, int] = {}
+        self.document().contentsChanged.connect(self._heights.clear)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setUndoRedoEnabled(False)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.document().setDocumentMargin(0)
+        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.viewport().setAutoFillBackground(False)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.DefaultContextMenu)
+        self.anchorClicked.connect(_open_outside)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        """The height of the text at ``width``; asked for often, so it is kept until the text changes."""
+        height = self._heights.get(width)
+        if height is None:
+            height = self._heights[width] = self._measure(width)
+        return height
+
+    def _measure(self, width: int) -> int:
+        document = self.document()
+        wraps = self.lineWrapMode() == QTextBrowser.LineWrapMode.WidgetWidth
+        if width > 0 and wraps:
+            document.setTextWidth(width)
+        height = max(1, math.ceil(document.size().height()))
+        if wraps and self.viewport().width() not in {width, 0}:
+            document.setTextWidth(self.viewport().width())  # only a question: what is drawn keeps its width
+        return height + self._extra_height(width)
+
+    def sizeHint(self) -> QSize:
+        width = max(self.width(), 1)
+        return QSize(width, self.heightForWidth(width))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 0)
+
+    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
+        """Nothing: an answer cannot make the app read a file or an address."""
+        return None
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        delta = event.angleDelta()
+        if abs(delta.x()) > abs(delta.y()) and self.horizontalScrollBar().maximum() > 0:
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        if event.reason() not in {Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason}:
+            cursor = self.textCursor()
+            cursor.clearSelection()
+            self.setTextCursor(cursor)
+            if (selection := selection_around(self)) is not None:
+                selection.clear()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        selection = selection_around(self)
+        if selection is not None and event.button() == Qt.MouseButton.LeftButton:
+            selection.begin(self, self.textCursor().anchor())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        selection = selection_around(self)
+        is_dragging = selection is not None and bool(event.buttons() & Qt.MouseButton.LeftButton)
+        if not (is_dragging and selection is not None and selection.drag(event.globalPosition().toPoint())):
+            super().mouseMoveEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        if (selection := selection_around(self)) is not None:
+            selection.end()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        selection = selection_around(self)
+        if selection is not None and event.matches(QKeySequence.StandardKey.Copy) and selection.views:
+            selection.copy()
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        event.ignore()  # the message has one menu for all of its texts
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        return mime_data([self.textCursor()])
+
+    def selected_markdown(self) -> str:
+        """What is selected as Markdown, where that is not what its looks say; else ""."""
+        return ""
+
+    def set_caret(self, is_shown: bool) -> None:
+        """Show where the answer is being written."""
+        if is_shown != self._has_caret:
+            self._has_caret = is_shown
+            self.viewport().update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self._has_caret:
+            end = QTextCursor(self.document())
+            end.movePosition(QTextCursor.MoveOperation.End)
+            px = self._theme.px
+            place = self.cursorRect(end)
+            caret = QRectF(place.left() + px(2), place.bottom() - px(17), px(4), px(16))
+            painter = QPainter(self.viewport())
+            painter.fillRect(caret, self._theme.colour("text"))
+            painter.end()
+
+    def rest_cursor(self) -> None:
+        """Put the cursor to the start, where no selection is: the view would scroll after it."""
+        cursor = self.textCursor()
+        if cursor.position() and not cursor.hasSelection():
+            cursor.setPosition(0)
+            self.setTextCursor(cursor)
+
+    def _extra_height(self, _width: int) -> int:
+        return 0
+
+
+def _open_outside(url: QUrl) -> None:
+    if url.scheme().lower() in _SAFE_SCHEMES:
+        QDesktopServices.openUrl(url)
