@@ -74,7 +74,7 @@ class Attachments(QObject):
 
     def _add(self, conversation: ConversationRecord, name: str, read: Callable[[], str]) -> None:
         self._runner.run(
-            lambda: self._stored(clean_text(read())),
+            lambda: self.store_text(clean_text(read())),
             lambda stored: self._attach(conversation, name, *stored),
             self._on_error,
         )
@@ -131,8 +131,8 @@ class Attachments(QObject):
             self._records[conversation_id] = {record.id: record for record in records}
         return self._records[conversation_id]
 
-    def _stored(self, text: str) -> tuple[str, int]:
-        """Write the text's file; its name and length. On the runner's thread."""
+    def store_text(self, text: str) -> tuple[str, int]:
+        """Write a text's file; gives its name and length. Callable on any thread; raises AttachmentError."""
         name = f"{new_id()}.txt"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from app.chat.attachments import Attachments
 from app.chat.branching import Branching
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import MessageView, clean_text
+from app.chat.exchange import ChatExchange
 from app.chat.folders import Folders
 from app.chat.generation import Generation
 from app.chat.presets import Presets
@@ -41,6 +42,7 @@ class ChatController(QObject):
         current_id: the conversation that is open; always one, unsent new ones included.
         presets: named options that a conversation may take over.
         attachments: of messages and drafts.
+        exchange: chats to files and back.
 
     Signals: as declared; each about a conversation or message carries its id, and views drop foreign ids.
     """
@@ -83,6 +85,7 @@ class ChatController(QObject):
         self.presets = Presets(store, settings, self)
         self._collection = ConversationCollection(store, settings, self, self.presets.default_options)
         self._answering = Answering(client, session, self._collection, settings, attachments, self)
+        self.exchange = ChatExchange(self._collection, attachments, self)
         self._branching = Branching(self._collection, self._answering, attachments)
         self._counted_text = ""
         self._counter = Throttle(COUNT_DELAY_MS, self._count, self)
@@ -101,8 +104,10 @@ class ChatController(QObject):
         self._answering.delta.connect(self._on_delta)
         self._answering.reading.connect(self._on_reading)
         self._answering.ended.connect(self._on_ended)
+        self.exchange.imported.connect(self.open_conversation)
         for source in (
             self.attachments.notice,
+            self.exchange.notice,
             store.trouble,
             self._client.notice,
             self._session.notice,
@@ -343,6 +348,7 @@ class ChatController(QObject):
         self._collection.flush_draft()
         self._answering.close()
         self.attachments.close()
+        self.exchange.close()
 
     # ------------------------------------------------------------------------------------ inside
 

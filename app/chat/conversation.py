@@ -96,6 +96,11 @@ class Conversation:
         path.reverse()
         return path
 
+    def show(self, message_id: str) -> None:
+        """Show the branch that ends with this message; an unknown one changes nothing."""
+        if message_id in self._messages:
+            self.record = replace(self.record, active_leaf_id=message_id)
+
     def has_replies(self, message_id: str) -> bool:
         """Whether messages follow this one."""
         return bool(self._children.get(message_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
@@ -17,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.chat_page import ChatPage
 from app.chat.controller import ChatController
+from app.chat.exchange import FILTERS, file_name_for
 from app.chat.options_panel import OptionsPanel
 from app.chat.trash_page import TrashPage
 from app.preferences.preferences_page import PreferencesPage
@@ -169,6 +171,9 @@ class MainWindow(QMainWindow):
             search=self._search,
             commands=self.show_commands,
             quit=self._quit,
+            export_chats=lambda: self._export(self._chosen_ids()),
+            export_all=lambda: self._export([record.id for record in controller.conversations]),
+            import_chats=self._import,
             toggle_sidebar=self._toggle_sidebar,
             toggle_options=self._toggle_options,
             toggle_full_screen=self._toggle_full_screen,
@@ -255,6 +260,24 @@ class MainWindow(QMainWindow):
         chosen = self.sidebar.list.chosen_ids if self.sidebar.list.hasFocus() else []
         return chosen or [self._controller.current_id]
 
+    def _export(self, conversation_ids: list[str]) -> None:
+        records = [record for id_ in conversation_ids if (record := self._record(id_)) is not None]
+        if not records:
+            return
+        suggestion = file_name_for(records[0].title) if len(records) == 1 else "Chats"
+        name, chosen = QFileDialog.getSaveFileName(self, "Export", f"{suggestion}.json", FILTERS)
+        if name:
+            path = Path(name)
+            suffix = chosen[chosen.rfind("*") + 1 : -1] if chosen else ".json"
+            self._controller.exchange.write(
+                [record.id for record in records], path if path.suffix else path.with_suffix(suffix)
+            )
+
+    def _import(self) -> None:
+        name, _ = QFileDialog.getOpenFileName(self, "Import chats", "", "Exported chats (*.json);;All files (*)")
+        if name:
+            self._controller.exchange.read(Path(name))
+
     def _toggle_pin(self) -> None:
         ids = self._chosen_ids()
         record = self._record(ids[0])
@@ -328,7 +351,7 @@ class MainWindow(QMainWindow):
         menus.continue_answer.setEnabled(bool(messages) and not is_generating)
         menus.edit_last.setEnabled(bool(messages) and not is_generating)
         menus.copy_answer.setEnabled(bool(messages))
-        for action in (menus.rename, menus.pin, menus.delete):
+        for action in (menus.rename, menus.pin, menus.delete, menus.export):
             action.setEnabled(record is not None)
         menus.pin.setText("Unpin the chat" if record is not None and record.is_pinned else "Pin the chat")
         menus.eject.setEnabled(controller.model_info is not None)

@@ -22,6 +22,9 @@ class WindowActions:
 
     new_chat: Callable[[], None]
     open_model: Callable[[], None]
+    export_chats: Callable[[], None]
+    export_all: Callable[[], None]
+    import_chats: Callable[[], None]
     show_page: Callable[[str], None]
     search: Callable[[], None]
     commands: Callable[[], object]
@@ -61,6 +64,7 @@ class Menus:
     pin: QAction
     delete: QAction
     eject: QAction
+    export: QAction
     sidebar: QAction
     options: QAction
 
@@ -76,6 +80,10 @@ def build_menus(
     _add(file_menu, "New chat", standard.New, actions.new_chat)
     _add(file_menu, "New folder", "Ctrl+Shift+N", actions.new_folder)
     _add(file_menu, "Open a model file…", standard.Open, actions.open_model)
+    file_menu.addSeparator()
+    export = _add(file_menu, "Export the chat…", "Ctrl+Shift+E", actions.export_chats)
+    _add(file_menu, "Export all chats…", "", actions.export_all)
+    _add(file_menu, "Import chats…", "", actions.import_chats)
     file_menu.addSeparator()
     preferences = _add(file_menu, "Settings", "Ctrl+,", lambda: actions.show_page(SETTINGS))
     preferences.setMenuRole(QAction.MenuRole.PreferencesRole)
@@ -111,7 +119,18 @@ def build_menus(
     about = _add(help_menu, "About Fireside", "", actions.about)
     about.setMenuRole(QAction.MenuRole.AboutRole)
     return Menus(
-        stop, regenerate, continue_answer, edit_last, copy_answer, rename, pin, delete, eject, sidebar, options
+        stop,
+        regenerate,
+        continue_answer,
+        edit_last,
+        copy_answer,
+        rename,
+        pin,
+        delete,
+        eject,
+        export,
+        sidebar,
+        options,
     )
 
 

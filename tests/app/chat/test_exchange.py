@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from app.chat.chat_files import ChatFileError, from_json
+from app.chat.exchange import file_name_for
+from app.storage.records import MessageStatus
+from tests.app.conftest import Bench, BenchMaker
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "resources" / "chat-export.schema.json").read_text("utf-8"))
+
+
+def _filled(bench: Bench) -> str:
+    """A chat with two branches, an attachment, options and odd characters; gives its id."""
+    controller = bench.controller
+    controller.attachments.add_text(controller.current_conversation, "```\ncode\n```", "notes.md")
+    bench.qtbot.waitUntil(lambda: len(controller.attachments.draft(controller.current_id)) == 1, timeout=3000)
+    bench.ask("Héllo \x00 “you” 🙂", "one\x1b")
+    bench.ask("second", "two")
+    controller.regenerate(controller.current_messages[-1].record.id)
+    request = bench.request()
+    bench.engine.say(request, "two again")
+    controller.stop()
+    bench.wait_idle()
+    controller.set_options({"temperature": 0.5, "preset": "gone"})
+    return controller.current_id
+
+
+def _write(bench: Bench, ids: list[str], path: Path) -> None:
+    bench.notices.clear()
+    bench.controller.exchange.write(ids, path)
+    bench.qtbot.waitUntil(lambda: bool(bench.notices), timeout=5000)
+
+
+def _read(bench: Bench, path: Path) -> None:
+    bench.notices.clear()
+    bench.controller.exchange.read(path)
+    bench.qtbot.waitUntil(lambda: bool(bench.notices), timeout=5000)
+
+
+def test_exported_chats_fit_the_schema_and_come_back_whole(
+    bench: Bench, make_bench: BenchMaker, tmp_path: Path
+) -> None:
+    original = _filled(bench)
+    path = tmp_path / "Chats ö"
+    _write(bench, [original], path)
+    path = path.with_suffix(".json")
+    assert bench.notices == ["The chat was saved as Chats ö.json."]
+    jsonschema.validate(json.loads(path.read_text("utf-8")), SCHEMA)
+    before = [
+        (view.record.role, view.record.content, view.record.status, view.sibling_index, view.num_siblings)
+        for view in bench.controller.current_messages
+    ]
+
+    _read(bench, path)
+    assert bench.notices == ["One chat was read in."]
+    assert bench.controller.current_id != original
+    after = [
+        (view.record.role, view.record.content, view.record.status, view.sibling_index, view.num_siblings)
+        for view in bench.controller.current_messages
+    ]
+    assert after == before
+    assert after[-1][2] is MessageStatus.STOPPED
+    assert bench.controller.current_conversation.options == {"temperature": 0.5}
+    [attached] = bench.controller.current_messages[0].attachments
+    assert bench.controller.attachments.text(attached) == "```\ncode\n```"
+    imported = bench.controller.current_id
+    bench.settle()
+    make_bench.close(bench)
+    again = make_bench()
+    again.controller.open_conversation(imported)
+    assert [view.record.content for view in again.controller.current_messages] == [row[1] for row in before]
+    assert again.controller.current_messages[0].attachments == (attached,)
+
+
+def test_markdown_and_text_show_the_branch(bench: Bench, tmp_path: Path) -> None:
+    chat = _filled(bench)
+    _write(bench, [chat], tmp_path / "a.md")
+    markdown = (tmp_path / "a.md").read_text("utf-8")
+    assert markdown.startswith("# Héllo")
+    assert "## You\n\nnotes.md:\n\n````\n```\ncode\n```\n````\n\nHéllo" in markdown
+    assert markdown.endswith("## Answer (model)\n\ntwo again\n")
+    assert "\ntwo\n" not in markdown
+    _write(bench, [chat], tmp_path / "a.txt")
+    assert "You:\n[notes.md]\n```\ncode\n```\n\nHéllo" in (tmp_path / "a.txt").read_text("utf-8")
+
+
+def test_several_chats_go_into_one_file(bench: Bench, tmp_path: Path) -> None:
+    bench.ask("first", "one")
+    bench.controller.new_conversation()
+    bench.ask("second", "two")
+    _write(bench, [record.id for record in bench.controller.conversations], tmp_path / "all.json")
+    assert bench.notices == ["2 chats were saved as all.json."]
+    _read(bench, tmp_path / "all.json")
+    assert bench.notices == ["2 chats were read in."]
+    assert sorted(record.title for record in bench.controller.conversations) == [
+        "first",
+        "first",
+        "second",
+        "second",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hello", "x.json is no JSON file, so there are no chats in it."),
+        ("[" * 100_000, "x.json is no JSON file, so there are no chats in it."),
+        ("{}", "x.json holds no chats of Fireside: “fireside_chats” is missing."),
+        ('{"fireside_chats": 9}', "x.json was written by a newer Fireside; update to read it."),
+        ('{"fireside_chats": 1, "chats": 3}', "x.json is damaged: “chats” is no list."),
+        ('{"fireside_chats": 1, "chats": [3]}', "x.json, chats[0] is damaged: it has no messages."),
+        (
+            '{"fireside_chats": 1, "chats": [{"messages": [{"id": "a", "parent": "b", "content": ""}]}]}',
+            "x.json, chats[0].messages[0] is damaged: its parent does not come before it.",
+        ),
+        (
+            '{"fireside_chats": 1, "chats": [{"messages": [{"id": "a", "content": "", "role": "cat"}]}]}',
+            "x.json, chats[0].messages[0] is damaged: 'cat' is not a valid Role.",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_in_says_why(text: str, sentence: str) -> None:
+    with pytest.raises(ChatFileError) as caught:
+        from_json(text, "x.json")
+    assert str(caught.value) == sentence
+
+
+def test_a_file_that_cannot_be_written_or_read_is_said(bench: Bench, tmp_path: Path) -> None:
+    bench.ask("first", "one")
+    _write(bench, [bench.controller.current_id], tmp_path / "missing" / "x.json")
+    assert bench.notices == ["x.json: No such file or directory."]
+    _read(bench, tmp_path / "gone.json")
+    assert bench.notices == ["gone.json: No such file or directory."]
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_numbers_that_json_has_no_words_for_are_left_out(bench: Bench, tmp_path: Path) -> None:
+    bench.ask("first", "one")
+    tree = bench.controller._collection.tree(bench.controller.current_id)
+    answer = tree.messages()[-1]
+    assert answer.stats is not None
+    answer.stats["tokens_per_second"] = float("nan")
+    _write(bench, [bench.controller.current_id], tmp_path / "x.json")
+    text = (tmp_path / "x.json").read_text("utf-8")
+    assert "NaN" not in text
+    jsonschema.validate(json.loads(text), SCHEMA)
+
+
+def test_names_that_every_system_takes() -> None:
+    assert file_name_for('a/b: "c" <d>?') == "a b c d"
+    assert file_name_for("...") == "Chat"
+    assert len(file_name_for("x" * 300)) == 80
