@@ -50,6 +50,7 @@ class Engine:
     Attributes:
         context_length: tokens of a sequence at most, prompt and completion.
         kv_cache: its counters and its integrity check.
+        prompt_logits: of the last few prompts.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class Engine:
         self._backend = backend
         self.context_length = context_length
         self.kv_cache = KVCache(num_blocks, backend.copy_block)
-        self._prompt_logits = PromptLogits()
-        self._scheduler = Scheduler(self.kv_cache, backend.max_batch_tokens, on_admitted, self._prompt_logits)
+        self.prompt_logits = PromptLogits()
+        self._scheduler = Scheduler(self.kv_cache, backend.max_batch_tokens, on_admitted, self.prompt_logits)
 
     @property
     def has_work(self) -> bool:
@@ -127,7 +128,7 @@ class Engine:
         if sequence.known_logits is not None:
             rows, sequence.known_logits = sequence.known_logits[np.newaxis], None
         elif sequence.num_completion_tokens == 0:
-            self._prompt_logits.put(sequence.token_ids, rows[0])
+            self.prompt_logits.put(sequence.token_ids, rows[0])
         return extend(sequence, rows[-1 - len(share.proposed) :], share.proposed, self.context_length)
 
     def _commit(self, batch: Batch, extensions: list[Extension]) -> list[StepOutput]:

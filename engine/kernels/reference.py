@@ -138,6 +138,8 @@ class ReferenceBackend:
         max_batch_tokens: most tokens of one step.
         num_blocks: blocks of the KV cache.
         kv_bytes: bytes of the KV cache.
+        block_bytes: of one block in all layers.
+        kv_format: changes with what the KV cache holds.
     """
 
     def __init__(
@@ -158,6 +160,8 @@ class ReferenceBackend:
         self._keys = [np.zeros((*shape, kv.key_dim), kv_type) for shape, kv in zip(shapes, plan.kv_layers)]
         self._values = [np.zeros((*shape, kv.value_dim), kv_type) for shape, kv in zip(shapes, plan.kv_layers)]
         self.kv_bytes = sum(array.nbytes for array in (*self._keys, *self._values))
+        self.block_bytes = kv_bytes_per_block(plan, kv_type)
+        self.kv_format = f"reference {np.dtype(kv_type)} {plan.kv_layers}"
 
     def run(self, slices: Sequence[SequenceSlice]) -> Floats:
         """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache."""
@@ -171,6 +175,20 @@ class ReferenceBackend:
         """Copy a block's keys and values in all layers."""
         for array in (*self._keys, *self._values):
             array[target] = array[source]
+
+    def read_blocks(self, block_ids: npt.NDArray[np.int32], out: npt.NDArray[np.uint8]) -> None:
+        """Copy blocks to ``out``, (blocks, block_bytes) uint8."""
+        layers = [array[block_ids] for array in (*self._keys, *self._values)]
+        out[...] = np.concatenate([layer.reshape(len(block_ids), -1).view(np.uint8) for layer in layers], axis=1)
+
+    def write_blocks(self, block_ids: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
+        """Copy what ``read_blocks`` gave to blocks."""
+        offset = 0
+        for array in (*self._keys, *self._values):
+            end = offset + array[0].nbytes
+            part = np.ascontiguousarray(data[:, offset:end]).view(array.dtype)
+            array[block_ids] = part.reshape(len(block_ids), *array.shape[1:])
+            offset = end
 
     def close(self) -> None:
         """Free the cache and the weights."""

@@ -224,6 +224,19 @@ def test_a_copied_block_serves_a_branch_and_leaves_the_original_alone(plan: Plan
     np.testing.assert_allclose(ahead, one_shot(plan)[24:30], atol=1e-5)
 
 
+@pytest.mark.parametrize("kv_type", [np.float32, np.float16])
+def test_blocks_that_were_read_serve_another_backend(plan: Plan, kv_type: type) -> None:
+    first, second = backend(plan, kv_type=kv_type), backend(plan, kv_type=kv_type)
+    first.run([SequenceSlice(TOKENS[:24], 0, np.array([4, 8], np.int32), "none")])
+    data = np.empty((2, first.block_bytes), np.uint8)
+    first.read_blocks(np.array([4, 8], np.int32), data)
+    second.write_blocks(np.array([6, 1], np.int32), data)
+    expected = first.run([SequenceSlice(TOKENS[24:30], 24, np.array([4, 8], np.int32), "all")]).copy()
+    went_on = second.run([SequenceSlice(TOKENS[24:30], 24, np.array([6, 1], np.int32), "all")])
+    np.testing.assert_array_equal(went_on, expected)
+    assert first.kv_format == second.kv_format
+
+
 def test_sixteen_bit_keys_and_values_cost_little_and_take_half(plan: Plan) -> None:
     small, large = backend(plan, kv_type=np.float16), backend(plan)
     logits = small.run([SequenceSlice(TOKENS, 0, TABLE, "all")])
