@@ -55,6 +55,7 @@ class CpuBackend:
             max_batch_tokens=max_batch_tokens,
             max_logit_rows=min(_FIRST_LOGIT_ROWS, max_batch_tokens),
             num_blocks=num_blocks,
+            num_experts_used=plan.num_experts_used,
         )
         ops = lower(plan, self._memory, self._kv_store)
         self._kernels = load_kernels([*(op.source for op in ops), *EXECUTOR_KERNELS], on_progress)
@@ -81,6 +82,7 @@ class CpuBackend:
         self._state[state.NUM_TOKENS] = num_tokens
         self._state[state.NUM_LOGIT_ROWS] = num_logit_rows
         self._state[state.NUM_SLICES] = len(slices)
+        self._state[state.NUM_PAIRS] = num_tokens * self._plan.num_experts_used
         self._memory.clear_counters()
         self._team.run()
         return self._memory.rows(self._plan.logits, num_logit_rows)
@@ -125,6 +127,8 @@ class CpuBackend:
             raise ValueError("a slice needs at least one token and a position from 0")
         if part.token_ids.min() < 0 or part.token_ids.max() >= self._plan.vocab_size:
             raise ValueError(f"token ids must lie below {self._plan.vocab_size}")
+        if self._plan.max_positions is not None and num_positions > self._plan.max_positions:
+            raise ValueError(f"position {num_positions - 1} of a model with {self._plan.max_positions} positions")
         num_blocks = -(-num_positions // BLOCK_SIZE)
         table = np.ascontiguousarray(part.block_table[:num_blocks], np.int32)
         if len(table) < num_blocks:
