@@ -21,6 +21,7 @@ from engine.protocol import FinishReason
 from engine.scheduler.batch import Batch, ScheduledSequence
 from engine.scheduler.scheduler import Scheduler
 from engine.scheduler.sequence import Sequence, SequenceState
+from engine.scheduler.speculation import Speculation
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class StepOutput:
 class Engine:
     """Generates tokens for any number of sequences at once.
 
-    ``on_admitted`` is called with a sequence when it first gets room in the KV cache. Not thread-safe.
+    ``on_admitted`` is called with a sequence when it first gets room in the KV cache. With ``speculates`` steps
+    verify proposed tokens where that makes more tokens a second; the tokens are the same. Not thread-safe.
 
     Attributes:
         context_length: tokens of a sequence at most, prompt and completion.
         kv_cache: its counters and its integrity check.
-        prompt_logits: of the last few prompts.
     """
 
     def __init__(
@@ -60,12 +61,20 @@ class Engine:
         num_blocks: int,
         context_length: int,
         on_admitted: Callable[[Sequence], None] = lambda sequence: None,
+        speculates: bool = False,
     ) -> None:
         self._backend = backend
         self.context_length = context_length
         self.kv_cache = KVCache(num_blocks, backend.copy_block)
-        self.prompt_logits = PromptLogits()
-        self._scheduler = Scheduler(self.kv_cache, backend.max_batch_tokens, on_admitted, self.prompt_logits)
+        self._prompt_logits = PromptLogits()
+        self._scheduler = Scheduler(
+            self.kv_cache,
+            backend.max_batch_tokens,
+            context_length,
+            on_admitted,
+            self._prompt_logits,
+            Speculation() if speculates else None,
+        )
 
     @property
     def has_work(self) -> bool:
@@ -106,7 +115,7 @@ class Engine:
         for share in batch.scheduled:
             if share.is_sampled and share.sequence.constraint is not None:
                 share.sequence.constraint.prepare()
-        slices = [share.slice() for share in batch.scheduled if share.num_tokens > 0]
+        slices = [part for share in batch.scheduled for part in share.slices()]
         if not slices:
             return np.empty((0, 0), dtype=np.float32)
         started = time.perf_counter()
@@ -128,8 +137,8 @@ class Engine:
         if sequence.known_logits is not None:
             rows, sequence.known_logits = sequence.known_logits[np.newaxis], None
         elif sequence.num_completion_tokens == 0:
-            self.prompt_logits.put(sequence.token_ids, rows[0])
-        return extend(sequence, rows[-1 - len(share.proposed) :], share.proposed, self.context_length)
+            self._prompt_logits.put(sequence.token_ids, rows[0])
+        return extend(sequence, rows, share.proposed, self.context_length)
 
     def _commit(self, batch: Batch, extensions: list[Extension]) -> list[StepOutput]:
         """Keep what was computed of each sequence, and end those that are complete."""
@@ -138,7 +147,8 @@ class Engine:
             if new.error is not None:
                 self._scheduler.fail(share.sequence)
             else:
-                self._scheduler.commit(share.sequence, share.num_scheduled_tokens + new.num_accepted)
+                self._scheduler.commit(share, new.num_accepted)
+                share.sequence.num_forced_tokens += new.num_forced
                 if new.reason is not None:
                     self._scheduler.finish(share.sequence, new.reason)
             token_ids, rankings = tuple(new.token_ids), tuple(new.rankings[: len(new.token_ids)])

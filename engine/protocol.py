@@ -7,7 +7,7 @@ events. Every event about a request carries its ``request_id``; an event about t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 from pathlib import Path
 
 from engine.sampling.params import SamplingParams as SamplingParams  # the app imports it from here
@@ -39,16 +39,12 @@ class FinishReason(str, Enum):
     ABORTED = "aborted"
 
 
-class RereadReason(str, Enum):
-    """Why a request read what it read."""
+class Priority(IntEnum):
+    """Whose request is computed first."""
 
-    NOTHING = "nothing"  # only what was new in the conversation was read
-    FIRST_TIME = "first_time"  # nothing of the conversation had been read
-    CHANGED = "changed"  # the prompt goes on differently than what was read: an edit, another branch
-    EVICTED = "evicted"  # other conversations needed the memory
-    RELOADED = "reloaded"  # the model was loaded anew, or another one, or with other settings
-    DAMAGED = "damaged"  # its snapshot on the disk was damaged
-    CONTEXT_SHIFTED = "context_shifted"  # the oldest turns left the context
+    BACKGROUND = 0  # only while nothing else is to be computed
+    NORMAL = 1
+    VISIBLE = 2  # the person is looking at it
 
 
 class LoadPhase(str, Enum):
@@ -111,6 +107,15 @@ class GenerateRequest:
     stop: tuple[str, ...] = ()
     conversation_id: str = ""
     logprobs: int = 0
+    priority: Priority = Priority.NORMAL
+
+
+@dataclass(frozen=True)
+class SetPriority:
+    """Change the priority of a request, because the person has turned to another conversation."""
+
+    request_id: str
+    priority: Priority
 
 
 @dataclass(frozen=True)
@@ -129,46 +134,11 @@ class CountTokens:
 
 
 @dataclass(frozen=True)
-class ForgetConversation:
-    """Delete what is kept of a conversation on the disk and in the engine's history."""
-
-    conversation_id: str
-
-
-@dataclass(frozen=True)
-class SetSnapshotQuota:
-    """Keep conversations on the disk up to so many bytes; 0 keeps none and deletes what there is."""
-
-    quota_bytes: int
-
-
-@dataclass(frozen=True)
-class ClearSnapshots:
-    """Delete what is kept of all conversations on the disk."""
-
-
-@dataclass(frozen=True)
-class AskSnapshotStorage:
-    """Find out what the conversations on the disk take; answered by ``SnapshotStorage``."""
-
-
-@dataclass(frozen=True)
 class Shutdown:
     """Abort everything and end the engine thread."""
 
 
-Command = (
-    LoadModel
-    | EjectModel
-    | GenerateRequest
-    | AbortRequest
-    | CountTokens
-    | ForgetConversation
-    | SetSnapshotQuota
-    | ClearSnapshots
-    | AskSnapshotStorage
-    | Shutdown
-)
+Command = LoadModel | EjectModel | GenerateRequest | SetPriority | AbortRequest | CountTokens | Shutdown
 
 
 # ------------------------------------------------------------------------------------------------ events
@@ -296,9 +266,6 @@ class RequestStats:
     generation_ms: float
     tokens_per_second: float  # of generation
     seed: int
-    num_snapshot_tokens: int = 0  # of those reused, from the disk
-    reread_reason: RereadReason = RereadReason.NOTHING  # why more than the new text was read
-    num_reread_tokens: int = 0  # read again
 
 
 @dataclass(frozen=True)
@@ -327,15 +294,6 @@ class TokensCounted:
 
 
 @dataclass(frozen=True)
-class SnapshotStorage:
-    """Answer to ``AskSnapshotStorage``; a quota of 0 keeps nothing."""
-
-    num_bytes: int
-    num_conversations: int
-    quota_bytes: int
-
-
-@dataclass(frozen=True)
 class Notice:
     """Something the person should know that is no failure: a replaced template, a folded system prompt."""
 
@@ -360,7 +318,6 @@ Event = (
     | RequestFinished
     | RequestFailed
     | TokensCounted
-    | SnapshotStorage
     | Notice
     | EngineStopped
 )

@@ -18,7 +18,6 @@ from app.chat.message_view import MessageWidget
 from app.chat.own_message import OwnMessage
 from app.chat.selection import TextSelection
 from app.theme import Theme
-from app.translation import tr
 from engine.protocol import Role
 
 COLUMN_PX = 760
@@ -59,7 +58,7 @@ class Transcript(QScrollArea):
         super().__init__(parent)
         self._theme = theme
         self.setObjectName("transcript")
-        self.setAccessibleName(tr("Conversation"))
+        self.setAccessibleName("Conversation")
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -7,24 +7,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.kernels.backend import SequenceSlice
+from engine.scheduler.prompt_lookup import NOTHING, Draft
 from engine.scheduler.sequence import Sequence
 
 
 @dataclass(frozen=True)
 class ScheduledSequence:
-    """One sequence's share of a step: its next ``num_scheduled_tokens`` tokens, and then ``proposed`` ones.
+    """One sequence's share of a step: its next ``num_scheduled_tokens`` tokens, and then proposed ones.
 
     Attributes:
         sequence: whose share it is.
         num_scheduled_tokens: of its own tokens.
-        proposed: tokens that may follow its last one; computed to be verified, given back where they are wrong.
+        draft: tokens that may follow its last one; computed to be verified, given back where they are wrong.
         is_sampled: whether the share reaches the sequence's last token, so that a new one is chosen.
         is_generating: whether a stream is watched that this share continues, rather than a prompt being read.
     """
 
     sequence: Sequence
     num_scheduled_tokens: int
-    proposed: tuple[int, ...] = ()
+    draft: Draft = NOTHING
     is_sampled: bool = field(init=False)
     is_generating: bool = field(init=False)
 
@@ -33,27 +34,32 @@ class ScheduledSequence:
         object.__setattr__(self, "is_generating", self.sequence.is_generating)
 
     @property
+    def proposed(self) -> tuple[int, ...]:
+        return self.draft.token_ids
+
+    @property
     def num_tokens(self) -> int:
         return self.num_scheduled_tokens + len(self.proposed)
 
     @property
     def num_logits(self) -> int:
-        """Rows of logits that the backend gives for ``slice``."""
-        if not self.is_sampled or self.num_tokens == 0:
-            return 0
-        return self.num_tokens if self.proposed else 1
+        """Rows of logits that the backend gives for ``slices``."""
+        return 1 + len(self.proposed) if self.is_sampled and self.num_tokens > 0 else 0
 
-    def slice(self) -> SequenceSlice:
-        """What the backend is asked to compute; valid until the sequence's block table grows."""
+    def slices(self) -> list[SequenceSlice]:
+        """What the backend is asked to compute; valid until the sequence's block table grows.
+
+        Proposed tokens are slices of one token each, as if they came one by one: attention over several tokens of
+        one slice adds up in another order, and what is accepted should be the same to the bit.
+        """
         assert self.sequence.table is not None, "a scheduled sequence has blocks"
-        start = self.sequence.num_computed_tokens
-        own = self.sequence.token_ids[start : start + self.num_scheduled_tokens]
-        return SequenceSlice(
-            token_ids=np.asarray([*own, *self.proposed], dtype=np.int32),
-            start=start,
-            block_table=self.sequence.table.block_ids,
-            logits="none" if self.num_logits == 0 else "all" if self.proposed else "last",
-        )
+        start, count = self.sequence.num_computed_tokens, self.num_scheduled_tokens
+        token_ids = np.asarray([*self.sequence.token_ids[start : start + count], *self.proposed], dtype=np.int32)
+        block_ids = self.sequence.table.block_ids
+        own = SequenceSlice(token_ids[:count], start, block_ids, "last" if self.is_sampled else "none")
+        ends = range(count, len(token_ids))
+        drafted = [SequenceSlice(token_ids[end : end + 1], start + end, block_ids, "last") for end in ends]
+        return [own, *drafted] if count > 0 else drafted
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.kv_cache import BlockTable
-from engine.protocol import FinishReason
+from engine.protocol import FinishReason, Priority
 from engine.sampling.constraint import TokenConstraint
 from engine.sampling.sampler import Sampler
+from engine.scheduler.prompt_lookup import PromptLookup
 
 MAX_PENDING_TOKENS = 32  # more missing tokens than these are read in chunks
 
@@ -43,6 +44,10 @@ class Sequence:
         state: waiting, running or finished.
         finish_reason: set once it is finished without an error.
         table: its blocks while it runs.
+        priority: whose turn it is first; may change at any time.
+        arrival: its place among those of its priority; set by the scheduler.
+        lookup: proposes tokens, where tokens are proposed.
+        num_proposed_tokens, num_accepted_tokens, num_forced_tokens: counts of the report.
         known_logits: (vocab_size,) float32 to choose the next token from when no token is missing.
     """
 
@@ -54,6 +59,7 @@ class Sequence:
         max_tokens: int,
         end_token_ids: frozenset[int],
         constraint: TokenConstraint | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> None:
         self.request_id = request_id
         self.token_ids = list(prompt_token_ids)
@@ -65,6 +71,12 @@ class Sequence:
         self.sampler = sampler
         self.constraint = constraint
         self.num_logprobs = 0
+        self.priority = priority
+        self.arrival = 0
+        self.lookup: PromptLookup | None = None
+        self.num_proposed_tokens = 0
+        self.num_accepted_tokens = 0
+        self.num_forced_tokens = 0
         self.state = SequenceState.WAITING
         self.finish_reason: FinishReason | None = None
         self.table: BlockTable | None = None

@@ -113,6 +113,22 @@ def test_the_same_request_three_times_gives_the_same_text(smollm2: EventLog) -> 
     assert smollm2.text("one") == smollm2.text("two") == smollm2.text("three") != ""
 
 
+@pytest.mark.parametrize("model", ["smollm2_path", "gemma3_path"])
+def test_speculation_changes_no_greedy_text(model: str, request: pytest.FixtureRequest) -> None:
+    """Every token, proposed or not, is computed to the same bit; the text to repeat makes many proposals right."""
+    path = request.getfixturevalue(model)
+    messages = (Message(Role.USER, f"Repeat this text:\n\n{STORY * 2}"),)
+    texts = []
+    for speculates in (False, True):
+        with _loaded(path, EngineConfig(context_length=512, speculates=speculates)) as engine:
+            if speculates:
+                engine.thread._worker._engine._scheduler._speculation.choose = lambda draft, *_: draft
+            engine.submit(GenerateRequest("a", messages, sampling=GREEDY, max_tokens=40))
+            engine.wait_end("a", 120)
+            texts.append(engine.text("a"))
+    assert texts[0] == texts[1] != ""
+
+
 def test_an_answer_ends_at_the_models_own_end_token(smollm2: EventLog) -> None:
     messages = (Message(Role.USER, "What is the capital of France? Answer in one word."),)
     smollm2.submit(GenerateRequest("end", messages, sampling=GREEDY, max_tokens=60))

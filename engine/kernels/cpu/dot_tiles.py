@@ -30,6 +30,7 @@ from engine.kernels.cpu.simd import (
     constant,
     define,
     fma_value,
+    keep_order_value,
     load_value,
     pointer,
     shuffle_value,
@@ -146,6 +147,7 @@ def dot_unit(count: int, is_signed: bool, values_per_scale: int) -> Any:
 
     def emit(b: Any, sums: Any, *arguments: Any) -> Any:
         weights, (scales, q, scale, stride, last) = arguments[:4], arguments[4:]
+        scales = keep_order_value(b, scales)
         offsets = _token_offsets(b, count, stride, last)
 
         def change(total: Any, index: int) -> Any:
@@ -177,6 +179,7 @@ def add_products(vector: Vector, count: int) -> Any:
     tile = Tile(vector, count)
 
     def emit(b: Any, sums: Any, factors: Any, values: Any, stride: Any, last: Any) -> Any:
+        factors = keep_order_value(b, factors)
         offsets = _token_offsets(b, count, stride, last)
 
         def change(total: Any, index: int) -> Any:

@@ -141,6 +141,14 @@ def fma_value(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return call_llvm(builder, f"llvm.fma.v{a.type.count}f32", a.type, [a, b, c], FAST)
 
 
+def keep_order_value(builder: Any, value: Any) -> Any:
+    """The same f32 vector, but what it is multiplied or added with is not computed with its operands first.
+
+    Fast arithmetic may regroup factors, and does so differently for one token and for several.
+    """
+    return call_llvm(builder, f"llvm.arithmetic.fence.v{value.type.count}f32", value.type, [value])
+
+
 # Loads and stores.
 
 
