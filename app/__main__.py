@@ -21,6 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.model is not None and not options.model.is_file():
         print(f"{options.model} is not there: give the path of a .gguf file.", file=sys.stderr)
         return 2
+    if options.list_settings:
+        from app.settings import describe_settings
+
+        print(describe_settings())
+        return 0
     if options.terminal:
         return _run_terminal(paths, options.model)
     if not _has_display():
@@ -31,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 1
     try:
+        _choose_language(paths)
         from app.application import run
     except ImportError as error:
         if error.name is not None and not error.name.startswith("PySide6"):
@@ -49,6 +55,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("model", type=Path, nargs="?", help="the .gguf file to load, in place of the one used last")
     parser.add_argument("--terminal", action="store_true", help="chat in this terminal instead of a window")
     parser.add_argument("--home", type=Path, help="keep chats, settings and models below this folder")
+    parser.add_argument("--list-settings", action="store_true", help="print what can be set, and end")
     parser.add_argument("--version", action="version", version=f"Fireside {importlib.metadata.version('fireside')}")
     return parser.parse_args(arguments)
 
@@ -66,6 +73,16 @@ def _run_terminal(paths: AppPaths, model: Path | None) -> int:
         )
         return 2
     return run_engine(["chat", str(model)])
+
+
+def _choose_language(paths: AppPaths) -> None:
+    """Before the modules that speak are imported: their tables of texts are made in the language."""
+    from PySide6.QtCore import QLocale
+
+    from app import translation
+
+    code = translation.chosen_language(paths.settings_file, QLocale.system().uiLanguages())
+    translation.use(translation.load_language(code))
 
 
 def _has_display() -> bool:

@@ -11,10 +11,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QLibraryInfo, QLocale, QObject, QSocketNotifier, Qt, QTimer, QTranslator, Signal
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 
+from app import translation
 from app.context import AppContext
 from app.logs import install_exception_hooks, start_logging
 from app.paths import APP_NAME, AppPaths
@@ -33,6 +34,7 @@ def run(paths: AppPaths, model: Path | None = None) -> int:
     QApplication.setApplicationName(APP_NAME)
     QApplication.setDesktopFileName("fireside")
     application = Application(sys.argv[:1])
+    speak_language(application)
     instance = SingleInstance(paths.lock_file)
     if not instance.acquire():
         return _raise_running(instance, paths, model)
@@ -43,12 +45,12 @@ def run(paths: AppPaths, model: Path | None = None) -> int:
 
 
 def _run_window(application: Application, instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:
+    signals = _QuitSignals(application.quit)
     context = AppContext.create(paths, EngineThread)
     controller = context.controller
     reporter = _Reporter()
     reporter.reported.connect(controller.notice, Qt.ConnectionType.QueuedConnection)
     install_exception_hooks(reporter.reported.emit)
-    signals = _QuitSignals(application.quit)
     theme = apply_theme(application, context.settings)
     window = MainWindow(controller, context.settings, theme, _features(context, theme))
 
@@ -98,6 +100,16 @@ class _Reporter(QObject):
     """Carries a sentence from any thread to the GUI thread."""
 
     reported = Signal(str)
+
+
+def speak_language(application: QApplication) -> None:
+    """Let Qt use the language in force: its own texts, dates, and the direction of the layout."""
+    locale = QLocale(translation.current().code)
+    QLocale.setDefault(locale)
+    application.setLayoutDirection(locale.textDirection())
+    texts = QTranslator(application)
+    if texts.load(locale, "qtbase", "_", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)):
+        application.installTranslator(texts)
 
 
 class Application(QApplication):

@@ -18,6 +18,7 @@ from app.paths import AppPaths
 from app.run_marker import RunMarker
 from app.settings import Settings
 from app.storage.store import ChatStore
+from app.translation import tr
 
 _log = logging.getLogger(__name__)
 
@@ -83,18 +84,30 @@ class AppContext:
         if not self.is_after_crash:
             return None
         has_model = self.session.info is not None or self.session.loading_path is not None
-        text = "Fireside did not end by itself last time" + ("." if has_model else ", so no model was loaded.")
+        text = (
+            tr("Fireside did not end by itself last time.")
+            if has_model
+            else tr("Fireside did not end by itself last time, so no model was loaded.")
+        )
         records = {record.id: record for record in self.controller.conversations}
         for message in self.store.unfinished:
             if (record := records.get(message.conversation_id)) is not None:
                 return Offer(
-                    f"{text} The answer it was writing in “{record.title[:60]}” is kept as far as it came.",
-                    "Show the answer",
+                    tr(
+                        "{text} The answer it was writing in “{title}” is kept as far as it came.",
+                        text=text,
+                        title=record.title[:60],
+                    ),
+                    tr("Show the answer"),
                     partial(self.controller.open_conversation, record.id),
                 )
         if has_model or (candidate := self.session.candidate()) is None:
             return Offer(text, "", None)
-        return Offer(text, f"Load {self.session.name_of(candidate)}", partial(self.session.load, candidate))
+        return Offer(
+            text,
+            tr("Load {name}", name=self.session.name_of(candidate)),
+            partial(self.session.load, candidate),
+        )
 
     def close(self) -> None:
         """Save, stop and free everything, in less than a second unless another program holds the database."""
@@ -111,8 +124,10 @@ class AppContext:
         try:
             self.paths.models.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            return (
-                f"The models folder {self.paths.models} cannot be reached ({error.strerror or error}); a model can "
-                "still be opened from anywhere."
+            return tr(
+                "The models folder {folder} cannot be reached ({strerror}); a model can "
+                "still be opened from anywhere.",
+                folder=self.paths.models,
+                strerror=error.strerror or error,
             )
         return ""

@@ -16,6 +16,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.storage.records import new_id
 from app.tasks import Mailbox
+from app.translation import tr
 from engine.protocol import (
     AbortRequest,
     Command,
@@ -165,7 +166,7 @@ class EngineClient(QObject):
     def _on_engine_stopped(self) -> None:
         handlers, self._handlers = self._handlers, {}
         for request_id, handler in handlers.items():
-            handler(RequestFailed(request_id, "The engine ended unexpectedly; start Fireside again."))
+            handler(RequestFailed(request_id, tr("The engine ended unexpectedly; start Fireside again.")))
         self.stopped.emit()
 
 

@@ -13,6 +13,8 @@ from types import TracebackType
 
 from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
 
+from app.translation import tr
+
 _log = logging.getLogger("app")
 _qt_log = logging.getLogger("qt")
 
@@ -54,7 +56,13 @@ def install_exception_hooks(on_exception: Callable[[str], None]) -> None:
             sys.__excepthook__(kind, error or kind(), trace)
             return
         _log.critical("an exception that nobody caught", exc_info=(kind, error or kind(), trace))
-        on_exception(f"Something went wrong inside Fireside ({kind.__name__}: {error}); the log file says more.")
+        on_exception(
+            tr(
+                "Something went wrong inside Fireside ({name}: {error}); the log file says more.",
+                name=kind.__name__,
+                error=error,
+            )
+        )
 
     def report_thread(arguments: threading.ExceptHookArgs) -> None:
         report(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)

@@ -16,6 +16,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_client import EngineClient
 from app.settings import Settings
+from app.translation import tr
 from engine.gguf.quantizations import model_name
 from engine.protocol import ModelEjected, ModelInfo, ModelLoaded, ModelLoadFailed, ModelLoading
 
@@ -111,8 +112,11 @@ class ModelSession(QObject):
             self.load(wanted)
         elif self._crashed_path is not None:
             self.notice.emit(
-                f"Fireside ended while it loaded {self.name_of(self._crashed_path)}, so no model was loaded this "
-                "time: choose one; a smaller one or a smaller context may fit."
+                tr(
+                    "Fireside ended while it loaded {name}, so no model was loaded this "
+                    "time: choose one; a smaller one or a smaller context may fit.",
+                    name=self.name_of(self._crashed_path),
+                )
             )
         elif not loads_by_itself:
             return
@@ -126,12 +130,15 @@ class ModelSession(QObject):
         if self.loading_path is None and self._crashed_path is None and (candidate := self.candidate()) is not None:
             self.load(candidate)
         if self.loading_path is not None:
-            return f"Your message is kept; the answer starts when {self.name_of(self.loading_path)} is loaded."
+            return tr(
+                "Your message is kept; the answer starts when {name} is loaded.",
+                name=self.name_of(self.loading_path),
+            )
         if any(not entry.problem for entry in self.entries):
-            return "Your message is kept; choose a model above and the answer starts."
-        return (
-            f"Your message is kept, but there is no model yet: put a .gguf file into {self._models_folder} "
-            "and choose it above."
+            return tr("Your message is kept; choose a model above and the answer starts.")
+        return tr(
+            "Your message is kept, but there is no model yet: put a .gguf file into {folder} and choose it above.",
+            folder=self._models_folder,
         )
 
     def candidate(self) -> Path | None:
@@ -198,7 +205,7 @@ class ModelSession(QObject):
         self._num_loads = 0
         self.loading_path = None
         self.info = None
-        self.failed.emit("The engine ended unexpectedly; start Fireside again.")
+        self.failed.emit(tr("The engine ended unexpectedly; start Fireside again."))
 
     def _read_marker(self) -> Path | None:
         try:

@@ -15,6 +15,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from app.translation import LANGUAGES, tr
+
 _log = logging.getLogger(__name__)
 
 Value = str | int | float | bool
@@ -28,6 +30,8 @@ class Setting:
         title: what the dialog calls it; empty for values the app keeps for itself.
         help: one sentence.
         choices: the allowed values; empty when any is.
+        words: what the dialog calls the choices.
+        least_word: what the smallest allowed number means where that is no number.
         minimum: smallest allowed number.
         maximum: largest allowed number.
     """
@@ -40,6 +44,8 @@ class Setting:
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+    words: tuple[str, ...] = ()
+    least_word: str = ""
 
     @property
     def type(self) -> type[Value]:
@@ -69,113 +75,144 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "theme",
         "system",
-        "Theme",
-        "Light, dark, or as the system says.",
-        "Appearance",
+        tr("Theme"),
+        tr("Light, dark, or as the system says."),
+        tr("Appearance"),
         choices=("system", "light", "dark"),
+        words=(tr("As the system"), tr("Light"), tr("Dark")),
     ),
-    Setting("zoom", 1.0, "Text size", "Scales all text.", "Appearance", minimum=0.5, maximum=3.0),
+    Setting("zoom", 1.0, tr("Text size"), tr("Scales all text."), tr("Appearance"), minimum=0.8, maximum=2.0),
+    Setting(
+        "language",
+        "system",
+        tr("Language"),
+        tr("Of menus and sentences; the answers are in the language you write in. Applies at the next start."),
+        tr("Appearance"),
+        choices=("system", *LANGUAGES),
+        words=(tr("As the system"), *LANGUAGES.values()),
+    ),
     Setting(
         "notifications",
         True,
-        "Notifications",
-        "Says so when something that took longer than ten seconds ends while you are elsewhere.",
-        "Window",
+        tr("Notifications"),
+        tr("Says so when something that took longer than ten seconds ends while you are elsewhere."),
+        tr("Window"),
     ),
     Setting(
         "tray",
         False,
-        "Stay in the tray",
-        "Closing the window keeps Fireside running; its icon in the system's tray brings it back.",
-        "Window",
+        tr("Stay in the tray"),
+        tr("Closing the window keeps Fireside running; its icon in the system's tray brings it back."),
+        tr("Window"),
     ),
-    Setting("system_prompt", "", "System prompt", "Told to the model before each chat; may be empty.", "Answers"),
+    Setting(
+        "system_prompt",
+        "",
+        tr("System prompt"),
+        tr("Told to the model before each chat; may be empty."),
+        tr("Answers"),
+    ),
     Setting(
         "temperature",
         0.7,
-        "Temperature",
-        "How freely the next word is chosen; 0 always takes the likeliest.",
-        "Answers",
+        tr("Temperature"),
+        tr("How freely the next word is chosen; 0 always takes the likeliest."),
+        tr("Answers"),
         minimum=0.0,
         maximum=5.0,
     ),
     Setting(
-        "top_k", 40, "Top-k", "Only this many likeliest tokens are considered; 0 is off.", "Answers", minimum=0
+        "top_k",
+        40,
+        tr("Top-k"),
+        tr("Only this many likeliest tokens are considered; 0 is off."),
+        tr("Answers"),
+        minimum=0,
+        least_word=tr("off"),
     ),
     Setting(
         "top_p",
         0.95,
-        "Top-p",
-        "Only the likeliest tokens that make up this share are considered; 1 is off.",
-        "Answers",
+        tr("Top-p"),
+        tr("Only the likeliest tokens that make up this share are considered; 1 is off."),
+        tr("Answers"),
         minimum=0.0,
         maximum=1.0,
     ),
     Setting(
         "min_p",
         0.05,
-        "Min-p",
-        "Drops tokens less likely than this share of the likeliest; 0 is off.",
-        "Answers",
+        tr("Min-p"),
+        tr("Drops tokens less likely than this share of the likeliest; 0 is off."),
+        tr("Answers"),
         minimum=0.0,
         maximum=1.0,
     ),
     Setting(
         "repeat_penalty",
         1.0,
-        "Repeat penalty",
-        "Above 1 makes repeating less likely.",
-        "Answers",
+        tr("Repeat penalty"),
+        tr("Above 1 makes repeating less likely."),
+        tr("Answers"),
         minimum=0.1,
         maximum=5.0,
     ),
     Setting(
         "presence_penalty",
         0.0,
-        "Presence penalty",
-        "Above 0 makes words that were used less likely; 0 is off.",
-        "Answers",
+        tr("Presence penalty"),
+        tr("Above 0 makes words that were used less likely; 0 is off."),
+        tr("Answers"),
         minimum=-2.0,
         maximum=2.0,
     ),
     Setting(
         "frequency_penalty",
         0.0,
-        "Frequency penalty",
-        "Above 0 makes a word less likely each time it is used; 0 is off.",
-        "Answers",
+        tr("Frequency penalty"),
+        tr("Above 0 makes a word less likely each time it is used; 0 is off."),
+        tr("Answers"),
         minimum=-2.0,
         maximum=2.0,
     ),
     Setting(
         "seed",
         -1,
-        "Seed",
-        "The same seed chooses the same words again; -1 draws another for each answer.",
-        "Answers",
+        tr("Seed"),
+        tr("The same seed chooses the same words again; -1 draws another for each answer."),
+        tr("Answers"),
         minimum=-1,
         maximum=2**31 - 1,
+        least_word=tr("random"),
     ),
     Setting(
-        "max_tokens", 0, "Longest answer", "In tokens; 0 is as long as the context allows.", "Answers", minimum=0
+        "max_tokens",
+        0,
+        tr("Longest answer"),
+        tr("In tokens; 0 is as long as the context allows."),
+        tr("Answers"),
+        minimum=0,
+        least_word=tr("no limit"),
     ),
     Setting(
         "context_length",
         0,
-        "Context length",
-        "Tokens a chat may hold; 0 chooses for this machine. Applies when a model is loaded.",
-        "Model",
+        tr("Context length"),
+        tr("Tokens a chat may hold; 0 chooses for this machine. Applies when a model is loaded."),
+        tr("Model"),
         minimum=0,
         maximum=2**24,
+        least_word=tr("automatic"),
     ),
     Setting(
         "num_threads",
         0,
-        "Threads",
-        "0 uses the physical cores. Applies when a model is loaded.",
-        "Model",
+        tr("Threads"),
+        tr("0 uses the physical cores. Applies when a model is loaded."),
+        tr("Model"),
         minimum=0,
         maximum=1024,
+        least_word=tr("automatic"),
     ),
     Setting("last_model", ""),
     Setting("last_conversation", ""),
@@ -187,6 +224,29 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 _TABLE = {setting.key: setting for setting in SETTINGS}
+
+
+def describe_settings() -> str:
+    """The table for a reader: each setting that has a title, with its key, default, range and sentence."""
+    lines: list[str] = []
+    group = ""
+    for setting in SETTINGS:
+        if not setting.title:
+            continue
+        if setting.group != group:
+            group = setting.group
+            lines += ["", group, ""]
+        allowed = ", ".join(setting.choices)
+        if setting.minimum is not None:
+            allowed = (
+                f"{setting.minimum:g} or more"
+                if setting.maximum is None
+                else (f"{setting.minimum:g} to {setting.maximum:g}")
+            )
+        default = json.dumps(setting.default)
+        lines.append(f"  {setting.title} ({setting.key}: {default}{'; ' + allowed if allowed else ''})")
+        lines.append(f"      {setting.help}")
+    return "\n".join(lines[1:])
 
 
 class Settings(QObject):
@@ -238,7 +298,9 @@ class Settings(QObject):
             return
         except (OSError, ValueError, RecursionError) as error:
             _log.warning("settings not read: %s", error)
-            self.trouble = f"The settings in {self._path} could not be read, so the defaults are in force."
+            self.trouble = tr(
+                "The settings in {path} could not be read, so the defaults are in force.", path=self._path
+            )
             self._set_aside()
             return
         for key, value in stored.items():
@@ -272,5 +334,8 @@ class Settings(QObject):
             if not self._has_warned:
                 self._has_warned = True
                 self.notice.emit(
-                    f"Settings cannot be saved in {self._path.parent}; changes hold until you close Fireside."
+                    tr(
+                        "Settings cannot be saved in {parent}; changes hold until you close Fireside.",
+                        parent=self._path.parent,
+                    )
                 )

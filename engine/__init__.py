@@ -9,7 +9,8 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     request             the text side of a request: prompt to tokens, tokens to deltas
     engine              token ids in, token ids out: schedule, run, sample, commit
     scheduler           who computes what in a step, within one token budget
-    cache               KV blocks: reference counts, the radix tree of prefixes, copy-on-write
+    cache               KV blocks: reference counts, the radix tree of prefixes, copy-on-write, snapshots
+    conversations       what stays of a conversation: why it was read again, and its snapshot on the disk
     sampling            logits to a token; stop strings
     model               hyperparameters, weights, and the plan: a model as a flat list of ops
     kernels             backends that execute a plan: ``reference`` (NumPy), ``cpu``

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 
@@ -16,6 +17,8 @@ class EngineConfig:
         context_length: used where a load names none; 0 lets the memory plan choose.
         max_batch_tokens: most tokens of one step.
         kv_bytes: most memory for the KV cache where a load names none; 0 is chosen from what is free.
+        snapshot_folder: where conversations are kept for the next start; None keeps none.
+        snapshot_quota_bytes: most that they take on the disk, see ``SetSnapshotQuota``.
         speculates: verify proposed tokens where that makes more tokens a second; the tokens are the same.
     """
 
@@ -24,4 +27,6 @@ class EngineConfig:
     context_length: int = 0
     max_batch_tokens: int = 512
     kv_bytes: int = 0
+    snapshot_folder: Path | None = None
+    snapshot_quota_bytes: int = 4 << 30
     speculates: bool = True

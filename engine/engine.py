@@ -52,6 +52,7 @@ class Engine:
     Attributes:
         context_length: tokens of a sequence at most, prompt and completion.
         kv_cache: its counters and its integrity check.
+        prompt_logits: of the last few prompts.
     """
 
     def __init__(
@@ -66,13 +67,13 @@ class Engine:
         self._backend = backend
         self.context_length = context_length
         self.kv_cache = KVCache(num_blocks, backend.copy_block)
-        self._prompt_logits = PromptLogits()
+        self.prompt_logits = PromptLogits()
         self._scheduler = Scheduler(
             self.kv_cache,
             backend.max_batch_tokens,
             context_length,
             on_admitted,
-            self._prompt_logits,
+            self.prompt_logits,
             Speculation() if speculates else None,
         )
 
@@ -137,7 +138,7 @@ class Engine:
         if sequence.known_logits is not None:
             rows, sequence.known_logits = sequence.known_logits[np.newaxis], None
         elif sequence.num_completion_tokens == 0:
-            self._prompt_logits.put(sequence.token_ids, rows[0])
+            self.prompt_logits.put(sequence.token_ids, rows[0])
         return extend(sequence, rows, share.proposed, self.context_length)
 
     def _commit(self, batch: Batch, extensions: list[Extension]) -> list[StepOutput]:

@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 
 from engine.cache.memory_plan import MemoryPlan, plan_memory
+from engine.cache.snapshot_key import snapshot_key
 from engine.config import EngineConfig
 from engine.errors import InvalidParameterError
 from engine.kernels.backend import Backend
@@ -55,6 +56,7 @@ class LoadedModel:
         tokenizer, template: the text side.
         backend: the weights ready to run; the engine that uses it closes it.
         num_blocks: blocks of the backend's KV cache.
+        snapshot_key: of what the KV cache's contents depend on; empty where they are not to be kept.
         notices: what the person should know.
     """
 
@@ -64,6 +66,7 @@ class LoadedModel:
     backend: Backend
     num_blocks: int
     notices: tuple[str, ...] = ()
+    snapshot_key: bytes = b""
     _resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def new_text_stream(self, continues_text: bool) -> StreamingDetokenizer:
@@ -112,7 +115,8 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         on_progress(LoadPhase.READY, 1.0, "Ready")
         info = _model_info(file, hyperparameters, template, memory, num_threads, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
-        return LoadedModel(info, tokenizer, template, backend, memory.num_blocks, notices, resources.pop_all())
+        key = snapshot_key(file.identity(), plan, backend.kv_format)
+        return LoadedModel(info, tokenizer, template, backend, memory.num_blocks, notices, key, resources.pop_all())
 
 
 def choose_num_threads(wanted: int) -> int:

@@ -39,6 +39,18 @@ class FinishReason(str, Enum):
     ABORTED = "aborted"
 
 
+class RereadReason(str, Enum):
+    """Why a request read what it read."""
+
+    NOTHING = "nothing"  # only what was new in the conversation was read
+    FIRST_TIME = "first_time"  # nothing of the conversation had been read
+    CHANGED = "changed"  # the prompt goes on differently than what was read: an edit, another branch
+    EVICTED = "evicted"  # other conversations needed the memory
+    RELOADED = "reloaded"  # the model was loaded anew, or another one, or with other settings
+    DAMAGED = "damaged"  # its snapshot on the disk was damaged
+    CONTEXT_SHIFTED = "context_shifted"  # the oldest turns left the context
+
+
 class Priority(IntEnum):
     """Whose request is computed first."""
 
@@ -134,11 +146,47 @@ class CountTokens:
 
 
 @dataclass(frozen=True)
+class ForgetConversation:
+    """Delete what is kept of a conversation on the disk and in the engine's history."""
+
+    conversation_id: str
+
+
+@dataclass(frozen=True)
+class SetSnapshotQuota:
+    """Keep conversations on the disk up to so many bytes; 0 keeps none and deletes what there is."""
+
+    quota_bytes: int
+
+
+@dataclass(frozen=True)
+class ClearSnapshots:
+    """Delete what is kept of all conversations on the disk."""
+
+
+@dataclass(frozen=True)
+class AskSnapshotStorage:
+    """Find out what the conversations on the disk take; answered by ``SnapshotStorage``."""
+
+
+@dataclass(frozen=True)
 class Shutdown:
     """Abort everything and end the engine thread."""
 
 
-Command = LoadModel | EjectModel | GenerateRequest | SetPriority | AbortRequest | CountTokens | Shutdown
+Command = (
+    LoadModel
+    | EjectModel
+    | GenerateRequest
+    | SetPriority
+    | AbortRequest
+    | CountTokens
+    | ForgetConversation
+    | SetSnapshotQuota
+    | ClearSnapshots
+    | AskSnapshotStorage
+    | Shutdown
+)
 
 
 # ------------------------------------------------------------------------------------------------ events
@@ -266,6 +314,9 @@ class RequestStats:
     generation_ms: float
     tokens_per_second: float  # of generation
     seed: int
+    num_snapshot_tokens: int = 0  # of those reused, from the disk
+    reread_reason: RereadReason = RereadReason.NOTHING  # why more than the new text was read
+    num_reread_tokens: int = 0  # read again
 
 
 @dataclass(frozen=True)
@@ -294,6 +345,15 @@ class TokensCounted:
 
 
 @dataclass(frozen=True)
+class SnapshotStorage:
+    """Answer to ``AskSnapshotStorage``; a quota of 0 keeps nothing."""
+
+    num_bytes: int
+    num_conversations: int
+    quota_bytes: int
+
+
+@dataclass(frozen=True)
 class Notice:
     """Something the person should know that is no failure: a replaced template, a folded system prompt."""
 
@@ -318,6 +378,7 @@ Event = (
     | RequestFinished
     | RequestFailed
     | TokensCounted
+    | SnapshotStorage
     | Notice
     | EngineStopped
 )

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from engine.conversations import Reuse
 from engine.errors import InvalidParameterError
 from engine.protocol import (
     Channel,
@@ -91,12 +92,16 @@ class Request:
         request_id: of the command.
         sequence: its tokens in the engine; None until ``begin``.
         num_completion_tokens: tokens taken up so far, an end token included.
+        conversation_id: that it belongs to; may be empty.
+        reuse: what of its prompt was not read, known once it has started.
     """
 
     def __init__(self, command: GenerateRequest, submitted_s: float) -> None:
         self.request_id = command.request_id
         self.sequence: Sequence | None = None
         self.num_completion_tokens = 0
+        self.conversation_id = command.conversation_id
+        self.reuse = Reuse()
         self._command = command
         self._priority = command.priority
         self._clock = _Clock(submitted_s)
@@ -233,4 +238,7 @@ class Request:
             # The first token belongs to the prompt's time, so n tokens are n - 1 intervals.
             tokens_per_second=(num_completion - 1) / generation_s if generation_s > 0 else 0.0,
             seed=self._sampler.seed,
+            num_snapshot_tokens=self.reuse.num_snapshot_tokens,
+            reread_reason=self.reuse.reason,
+            num_reread_tokens=self.reuse.num_reread_tokens,
         )

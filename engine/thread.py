@@ -19,18 +19,22 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from engine.config import EngineConfig
+from engine.conversations import Conversations
 from engine.engine import Engine, StepOutput
 from engine.errors import EngineError, ModelNotLoadedError
 from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
 from engine.loader import LoadedModel, OnProgress, load_model
 from engine.protocol import (
     AbortRequest,
+    AskSnapshotStorage,
+    ClearSnapshots,
     Command,
     CountTokens,
     EjectModel,
     EngineStopped,
     Event,
     FinishReason,
+    ForgetConversation,
     GenerateRequest,
     LoadModel,
     ModelEjected,
@@ -39,12 +43,15 @@ from engine.protocol import (
     Notice,
     RequestFailed,
     SetPriority,
+    SetSnapshotQuota,
     Shutdown,
     TokensCounted,
 )
 from engine.request import Prepared, Request
 from engine.scheduler.sequence import Sequence
 
+EJECT_FLUSH_S = 2.0  # for writing what is not written of a model's conversations
+EXIT_FLUSH_S = 0.5  # of the second that closing the app may take
 NO_MODEL = "No model is loaded; choose one first."
 
 _log = logging.getLogger(__name__)
@@ -109,6 +116,7 @@ class _Worker:
         self._texts = ThreadPoolExecutor(1, "text")
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
+        self._conversations = Conversations(config.snapshot_folder, config.snapshot_quota_bytes)
         self._requests: dict[str, Request] = {}
         self._is_stopping = False
 
@@ -116,23 +124,33 @@ class _Worker:
         """Take commands and step until ``Shutdown``."""
         while not self._is_stopping:
             self._take_commands()
+            if self._conversations.is_opening:
+                self._conversations.advance()
             if self._engine is not None and self._engine.has_work and not self._is_stopping:
                 self._step(self._engine)
+                self._conversations.note_work()
         self._texts.shutdown(wait=False, cancel_futures=True)
+        self._conversations.close()
         self._emit(EngineStopped())
 
     # ------------------------------------------------------------------------------------------- commands
 
     def _take_commands(self) -> None:
-        """Handle all messages that are there; wait for one when there is nothing to compute."""
-        is_idle = self._engine is None or not self._engine.has_work
+        """Handle all messages that are there; wait for one when there is nothing to compute.
+
+        A wait is used to write snapshots, a little at a time.
+        """
+        has_work = self._conversations.is_opening or (self._engine is not None and self._engine.has_work)
         while not self._is_stopping:
             try:
-                sent_s, message = self._inbox.get(block=is_idle)
+                sent_s, message = self._inbox.get(not has_work, None if has_work else self._conversations.rest_s)
             except queue.Empty:
-                return
+                if has_work:
+                    return
+                self._conversations.rest()
+                continue
             self._handle(message, sent_s)
-            is_idle = False
+            has_work = True
 
     def _handle(self, message: _Message, sent_s: float) -> None:
         match message:
@@ -148,6 +166,14 @@ class _Worker:
                 self._count_tokens(message)
             case LoadModel():
                 self._load(message)
+            case ForgetConversation(conversation_id):
+                self._conversations.forget(conversation_id)
+            case SetSnapshotQuota(quota_bytes):
+                self._conversations.set_quota(quota_bytes)
+            case ClearSnapshots():
+                self._conversations.clear()
+            case AskSnapshotStorage():
+                self._conversations.ask_storage(self._emit)
             case EjectModel():
                 self._stop_loading()
                 self._abort_all()
@@ -155,7 +181,7 @@ class _Worker:
             case Shutdown():
                 self._stop_loading()
                 self._abort_all()
-                self._eject()
+                self._eject(EXIT_FLUSH_S)
                 self._is_stopping = True
             case LoadProgressed():
                 if self._loads.is_current(message):
@@ -199,11 +225,25 @@ class _Worker:
                 for event in request.begin(prepared.result()):
                     self._emit(event)
                 assert request.sequence is not None, "begun"
-                self._engine.add(request.sequence)
+                self._conversations.open(
+                    request.request_id,
+                    request.conversation_id,
+                    request.sequence.token_ids,
+                    lambda: self._enqueue(request),
+                )
             except Exception as error:
                 self._fail(request, error)
 
         self._in_background(lambda: request.prepare(model), queue_it)
+
+    def _enqueue(self, request: Request) -> None:
+        """Let a request run whose prompt is as far in the KV cache as it can be without reading."""
+        assert request.sequence is not None, "begun"
+        assert self._engine is not None, "an engine that goes ends its requests"
+        try:
+            self._engine.add(request.sequence)
+        except Exception as error:
+            self._fail(request, error)
 
     def _count_tokens(self, command: CountTokens) -> None:
         if self._model is None:
@@ -253,19 +293,22 @@ class _Worker:
             self._begin(request)
 
     def _make_engine(self, model: LoadedModel) -> Engine:
-        return Engine(
+        engine = Engine(
             model.backend,
             num_blocks=model.num_blocks,
             context_length=model.info.context_length,
             on_admitted=self._admitted,
             speculates=self._config.speculates,
         )
+        self._conversations.start_engine(engine, model.backend, model.snapshot_key)
+        return engine
 
-    def _eject(self) -> None:
-        """Free the model, if there is one."""
+    def _eject(self, flush_s: float = EJECT_FLUSH_S) -> None:
+        """Free the model, if there is one, after its conversations were written, for at most ``flush_s``."""
         model, self._model, self._engine = self._model, None, None
         if model is None:
             return
+        self._conversations.stop_engine(flush_s)
         path = model.info.path
         try:
             model.close()
@@ -283,6 +326,7 @@ class _Worker:
             outputs = engine.step()
         except Exception as error:  # a defect of the engine's own: start over with an empty KV cache
             _log.exception("the engine failed")
+            self._conversations.drop_engine()
             for request in list(self._requests.values()):
                 self._fail(request, error)
             assert self._model is not None, "an engine has a model"
@@ -319,9 +363,13 @@ class _Worker:
     def _admitted(self, sequence: Sequence) -> None:
         request = self._requests.get(sequence.request_id)
         if request is not None:
+            prompt, num_reused = sequence.token_ids[: sequence.num_prompt_tokens], sequence.num_reused_tokens or 0
+            name, conversation_id = request.request_id, request.conversation_id
+            request.reuse = self._conversations.explain(name, conversation_id, prompt, num_reused)
             self._emit(request.started())
 
     def _abort(self, request: Request) -> None:
+        self._conversations.abort(request.request_id)
         if request.sequence is not None and self._engine is not None:
             self._engine.finish(request.sequence, FinishReason.ABORTED)
         self._finish(request, FinishReason.ABORTED)
@@ -335,9 +383,13 @@ class _Worker:
             self._emit(event)
         self._emit(request.finished(reason))
         self._requests.pop(request.request_id, None)
+        if request.sequence is not None:
+            computed = request.sequence.token_ids[: request.sequence.num_computed_tokens]
+            self._conversations.remember(request.request_id, request.conversation_id, computed)
 
     def _fail(self, request: Request, error: BaseException) -> None:
         """End a request with an error; the text so far is delivered."""
+        self._conversations.abort(request.request_id)
         if not isinstance(error, EngineError):
             _log.error("request %s failed", request.request_id, exc_info=error)
         try:

@@ -19,6 +19,7 @@ from app.chat.message_view import MessageWidget
 from app.chat.text_view import TextView
 from app.storage.records import MessageStatus
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import TextButton
 from app.widgets.label import Label
 from engine.protocol import Channel
@@ -28,12 +29,12 @@ _MAX_SHARE = 6
 """A frame that took long is followed by a pause this many times as long, so that typing stays quick."""
 
 _ENDINGS = {
-    MessageStatus.STOPPED: "Stopped.",
-    MessageStatus.INTERRUPTED: "Interrupted: Fireside ended before the answer did.",
+    MessageStatus.STOPPED: tr("Stopped."),
+    MessageStatus.INTERRUPTED: tr("Interrupted: Fireside ended before the answer did."),
 }
 _LIMITS = {
-    "length": "Ended at the longest answer that the settings allow.",
-    "context": "Ended because the context is full.",
+    "length": tr("Ended at the longest answer that the settings allow."),
+    "context": tr("Ended because the context is full."),
 }
 
 
@@ -44,12 +45,12 @@ class ReasoningFold(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._shown_length = 0
-        self._toggle = TextButton(theme, "Thinking", "chevron-right")
+        self._toggle = TextButton(theme, tr("Thinking"), "chevron-right")
         self._toggle.setProperty("look", "fold")
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
         self._text = TextView(theme)
-        self._text.setAccessibleName("What the model thought")
+        self._text.setAccessibleName(tr("What the model thought"))
         self._text.hide()
         self._reasoning = ""
         column = QVBoxLayout(self)
@@ -78,7 +79,7 @@ class ReasoningFold(QWidget):
     def set_title(self, title: str) -> None:
         """The line it is folded under."""
         self._toggle.setText(title)
-        self._toggle.setAccessibleName(f"{title}: show what the model thought")
+        self._toggle.setAccessibleName(tr("{title}: show what the model thought", title=title))
 
     def _on_toggled(self, is_open: bool) -> None:
         self._toggle.set_icon_name("chevron-down" if is_open else "chevron-right")
@@ -113,7 +114,7 @@ class Answer(MessageWidget):
         self.body.notice.connect(self.notice)
         self._ending = Label()
         self._ending.setWordWrap(True)
-        self._ending.setAccessibleName("How the answer ended")
+        self._ending.setAccessibleName(tr("How the answer ended"))
         self._ending.hide()
         self._column.addWidget(self.body)
         self._column.addWidget(self._ending)
@@ -154,7 +155,7 @@ class Answer(MessageWidget):
         before.append(view.toPlainText()[: cursor.selectionStart()])
         offset = place_in_source(self._pushed, "\n".join(before), word) if word.strip() else None
         if offset is not None:
-            look = menu.addAction(f"Look closer at “{word[:30].replace('&', '&&')}”")
+            look = menu.addAction(tr("Look closer at “{word}”", word=word[:30].replace("&", "&&")))
             look.triggered.connect(lambda: self.look_requested.emit(self.message_id, offset, word, place))
 
     def append(self, channel: str, text: str) -> None:
@@ -192,11 +193,11 @@ class Answer(MessageWidget):
             self._rewrite(record.content)
         self.foot.set_siblings(view.sibling_index, view.num_siblings)
         self.foot.set_busy(is_streaming)
-        self.setAccessibleName(f"Answer: {record.content[:200]}")
+        self.setAccessibleName(tr("Answer: {content}", content=record.content[:200]))
         if not is_streaming:
             self._finish()
         elif not self._pushed and not self._reasoning and not self.foot.status:
-            self.foot.set_status("waiting for its turn")
+            self.foot.set_status(tr("waiting for its turn"))
 
     def _finish(self) -> None:
         self._is_finished = True
@@ -208,7 +209,7 @@ class Answer(MessageWidget):
         self.foot.set_status(statistics_line(record.stats))
         ending = _ENDINGS.get(record.status, "")
         if record.status is MessageStatus.FAILED:
-            ending = record.error or "The answer failed."
+            ending = record.error or tr("The answer failed.")
         elif record.status is MessageStatus.COMPLETE and record.stats:
             ending = _LIMITS.get(str(record.stats.get("finish_reason", "")), "")
         is_failure = record.status is MessageStatus.FAILED
@@ -246,13 +247,13 @@ class Answer(MessageWidget):
         if self._fold is None:
             self._fold = ReasoningFold(self._theme)
             self._column.insertWidget(0, self._fold)
-            self._fold.set_title("Thinking")
+            self._fold.set_title(tr("Thinking"))
         if self._reasoning_began is None and self.view.record.status is MessageStatus.STREAMING:
             self._reasoning_began = time.monotonic()
         self._reasoning += text
         self._fold.set_reasoning(self._reasoning)
         if self._reasoning_began is not None:
-            self._fold.set_title(f"Thinking · {seconds(self._elapsed_ms())}")
+            self._fold.set_title(tr("Thinking · {seconds}", seconds=seconds(self._elapsed_ms())))
 
     def _end_reasoning(self) -> None:
         if self._fold is None:
@@ -260,7 +261,11 @@ class Answer(MessageWidget):
         if self._reasoning_ms is None and self._reasoning_began is not None:
             self._reasoning_ms = self._elapsed_ms()
         known = (self.view.record.stats or {}).get("reasoning_ms", self._reasoning_ms)
-        self._fold.set_title(f"Thought for {seconds(known)}" if isinstance(known, int | float) else "Thought first")
+        self._fold.set_title(
+            tr("Thought for {seconds}", seconds=seconds(known))
+            if isinstance(known, int | float)
+            else tr("Thought first")
+        )
 
     def _elapsed_ms(self) -> float:
         return (time.monotonic() - (self._reasoning_began or time.monotonic())) * 1000

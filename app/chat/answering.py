@@ -22,6 +22,7 @@ from app.model_session import ModelSession
 from app.settings import Settings
 from app.storage.records import MessageRecord, MessageStatus, new_id
 from app.storage.store import Write
+from app.translation import tr
 from engine.protocol import (
     GenerateRequest,
     Message,
@@ -224,7 +225,9 @@ class Answering(QObject):
     def _on_model_failed(self, message: str) -> None:
         for generation in list(self._generations):
             if not generation.is_submitted:
-                generation.end(MessageStatus.FAILED, error=f"The model could not be loaded. {message}")
+                generation.end(
+                    MessageStatus.FAILED, error=tr("The model could not be loaded. {message}", message=message)
+                )
 
     def _on_ended(self, generation: Generation) -> None:
         self._generations.remove(generation)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLayout, QLayoutItem, QSizePolicy, QWidget
 
-from app.chat.figures import count
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
+from app.translation import tr, trn
 from app.widgets.buttons import IconButton, TextButton
 from app.widgets.label import plain_tooltip
 
@@ -64,7 +64,9 @@ class AttachmentChips(QWidget):
         chip.setProperty("look", "chip")
         name = record.name if len(record.name) <= _NAME_CHARACTERS else f"{record.name[: _NAME_CHARACTERS - 1]}…"
         look = TextButton(self._theme, f"{name.replace('&', '&&')} · {length_of(record)}", "file")
-        look.setAccessibleName(f"Attachment {record.name}, {length_of(record)}: look at its text")
+        look.setAccessibleName(
+            tr("Attachment {name}, {length}: look at its text", name=record.name, length=length_of(record))
+        )
         look.setToolTip(plain_tooltip(record.name))
         look.clicked.connect(lambda: self.opened.emit(record))
         row = QHBoxLayout(chip)
@@ -72,7 +74,7 @@ class AttachmentChips(QWidget):
         row.setSpacing(px(4))
         row.addWidget(look)
         if self._can_remove:
-            remove = IconButton(self._theme, "close", f"Take {record.name} off")
+            remove = IconButton(self._theme, "close", tr("Take {name} off", name=record.name))
             remove.clicked.connect(lambda: self.removed.emit(record))
             row.addWidget(remove)
         return chip
@@ -80,7 +82,7 @@ class AttachmentChips(QWidget):
 
 def length_of(record: AttachmentRecord) -> str:
     """The length of an attachment's text in words."""
-    return "1 character" if record.num_characters == 1 else f"{count(record.num_characters)} characters"
+    return trn("1 character", "{count} characters", record.num_characters)
 
 
 class FlowLayout(QLayout):

@@ -23,10 +23,11 @@ from app.storage.folders import delete_attachment, save_attachment
 from app.storage.records import AttachmentRecord, ConversationRecord, new_id
 from app.storage.store import ChatStore, Write
 from app.tasks import TaskRunner
+from app.translation import tr
 
 _log = logging.getLogger(__name__)
 
-PASTED_NAME = "Pasted text"
+PASTED_NAME = tr("Pasted text")
 _SWEEP_AFTER_S = 3600.0
 
 
@@ -143,7 +144,9 @@ class Attachments(QObject):
                 os.fsync(stream.fileno())
             os.replace(scratch, self._folder / name)
         except OSError as error:
-            raise AttachmentError(f"The text could not be attached: {error.strerror or error}.") from error
+            raise AttachmentError(
+                tr("The text could not be attached: {strerror}.", strerror=error.strerror or error)
+            ) from error
         return name, len(text)
 
     def _attach(self, conversation: ConversationRecord, name: str, file_name: str, num_characters: int) -> None:
@@ -173,7 +176,9 @@ class Attachments(QObject):
     def _on_error(self, error: Exception) -> None:
         if not isinstance(error, AttachmentError):
             _log.error("attaching failed", exc_info=error)
-        self.notice.emit(str(error) if isinstance(error, AttachmentError) else "The file could not be attached.")
+        self.notice.emit(
+            str(error) if isinstance(error, AttachmentError) else tr("The file could not be attached.")
+        )
 
 
 def sweep(folder: Path, used: set[str], now_s: float) -> int:

@@ -22,6 +22,7 @@ from app.chat.maths_text import replace_formula, shared_setter
 from app.chat.prose import IS_RULE, QUOTE_LEVEL, ProseWriter
 from app.chat.text_view import TextView
 from app.theme import Theme
+from app.translation import tr
 
 
 class ProseView(TextView):
@@ -35,7 +36,7 @@ class ProseView(TextView):
         self.num_frozen_blocks = 0
         self.document().setIndentWidth(theme.px(22))
         self.document().setDefaultFont(theme.font())
-        self.setAccessibleName("Text of the answer")
+        self.setAccessibleName(tr("Text of the answer"))
         shared_setter().was_set.connect(self._on_formula)
 
     def update_blocks(self, finished: Sequence[Block], open_blocks: Sequence[Block]) -> None:
@@ -95,7 +96,7 @@ class TableView(TextView):
         self._writer = ProseWriter(theme)
         self._num_columns = 1
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        self.setAccessibleName("Table")
+        self.setAccessibleName(tr("Table"))
         shared_setter().was_set.connect(self._on_formula)
 
     def set_block(self, block: Block) -> None:

@@ -16,11 +16,12 @@ from typing import Any
 from app.chat.conversation import UNTITLED, Conversation, clean_text, title_from
 from app.chat.options import accepted
 from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
+from app.translation import tr
 from engine.protocol import Role
 
 FORMAT_KEY = "fireside_chats"
 FORMAT = 1
-_NAMES = {Role.USER: "You", Role.ASSISTANT: "Answer", Role.SYSTEM: "System", Role.TOOL: "Tool"}
+_NAMES = {Role.USER: tr("You"), Role.ASSISTANT: tr("Answer"), Role.SYSTEM: tr("System"), Role.TOOL: tr("Tool")}
 
 
 class ChatFileError(Exception):
@@ -78,14 +79,14 @@ def from_json(text: str, name: str) -> list[ChatContent]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ChatFileError(f"{name} is no JSON file, so there are no chats in it.") from error
+        raise ChatFileError(tr("{name} is no JSON file, so there are no chats in it.", name=name)) from error
     if not isinstance(content, dict) or FORMAT_KEY not in content:
-        raise ChatFileError(f"{name} holds no chats of Fireside: “{FORMAT_KEY}” is missing.")
+        raise ChatFileError(tr("{name} holds no chats of Fireside: “{key}” is missing.", name=name, key=FORMAT_KEY))
     if content[FORMAT_KEY] != FORMAT:
-        raise ChatFileError(f"{name} was written by a newer Fireside; update to read it.")
+        raise ChatFileError(tr("{name} was written by a newer Fireside; update to read it.", name=name))
     chats = content.get("chats")
     if not isinstance(chats, list):
-        raise ChatFileError(f"{name} is damaged: “chats” is no list.")
+        raise ChatFileError(tr("{name} is damaged: “chats” is no list.", name=name))
     return [_read_chat(chat, f"{name}, chats[{index}]") for index, chat in enumerate(chats)]
 
 
@@ -142,7 +143,7 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
 
 def _read_chat(chat: object, where: str) -> ChatContent:
     if not isinstance(chat, dict) or not isinstance(chat.get("messages"), list):
-        raise ChatFileError(f"{where} is damaged: it has no messages.")
+        raise ChatFileError(tr("{where} is damaged: it has no messages.", where=where))
     now = datetime.now(UTC).timestamp()
     created_at = _seconds(chat.get("created_at"), now)
     options = chat.get("options")
@@ -168,15 +169,15 @@ def _read_chat(chat: object, where: str) -> ChatContent:
 
 def _read_message(message: object, conversation_id: str, ids: dict[str, str], where: str) -> MessageRecord:
     if not isinstance(message, dict) or not isinstance(message.get("content"), str):
-        raise ChatFileError(f"{where} is damaged: it has no content.")
+        raise ChatFileError(tr("{where} is damaged: it has no content.", where=where))
     parent = message.get("parent")
     if parent is not None and str(parent) not in ids:
-        raise ChatFileError(f"{where} is damaged: its parent does not come before it.")
+        raise ChatFileError(tr("{where} is damaged: its parent does not come before it.", where=where))
     try:
         role = Role(message.get("role"))
         status = MessageStatus(message.get("status", MessageStatus.COMPLETE.value))
     except ValueError as error:
-        raise ChatFileError(f"{where} is damaged: {error}.") from error
+        raise ChatFileError(tr("{where} is damaged: {error}.", where=where, error=error)) from error
     statistics = message.get("statistics")
     return MessageRecord(
         new_id(),
@@ -196,7 +197,7 @@ def _read_message(message: object, conversation_id: str, ids: dict[str, str], wh
 def _read_texts(attachments: object) -> tuple[tuple[str, str], ...]:
     found = attachments if isinstance(attachments, list) else []
     return tuple(
-        (clean_text(str(one.get("name") or "Attachment")), clean_text(one["text"]))
+        (clean_text(str(one.get("name") or tr("Attachment"))), clean_text(one["text"]))
         for one in found
         if isinstance(one, dict) and isinstance(one.get("text"), str)
     )

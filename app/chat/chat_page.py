@@ -18,6 +18,7 @@ from app.chat.message_actions import MessageAction
 from app.chat.transcript import COLUMN_PX, Transcript
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import LookButton
 from app.widgets.notice_bar import NoticeBar
 from engine.protocol import ModelInfo, Role
@@ -60,7 +61,7 @@ class ChatPage(QWidget):
         self._column.setSpacing(0)
         self._column.addWidget(self._stack, 1)
         self._column.addWidget(self._foot_holder)
-        self._to_end = LookButton(theme, "To the end", "", "chevron-down", "muted", self)
+        self._to_end = LookButton(theme, tr("To the end"), "", "chevron-down", "muted", self)
         self._to_end.hide()
         self._to_end.clicked.connect(self.transcript.scroll_to_end)
         self._wire_views()
@@ -182,7 +183,7 @@ class ChatPage(QWidget):
     def _open_attachment(self, record: AttachmentRecord) -> None:
         path = self._controller.attachments.path(record)
         if not path.is_file() or not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
-            self.show_notice(f"The text of {record.name} could not be opened.")
+            self.show_notice(tr("The text of {name} could not be opened.", name=record.name))
 
     def _on_reading(self, conversation_id: str, computed: int, total: int, reused: int) -> None:
         messages = self._controller.current_messages

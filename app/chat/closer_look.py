@@ -15,6 +15,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.label import Label
 from app.widgets.meter import Meter
 from engine.protocol import TokenProbability
@@ -70,14 +71,14 @@ class CloserLookPopup(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setProperty("look", "card")
-        self.setAccessibleName("Alternatives")
+        self.setAccessibleName(tr("Alternatives"))
         self._look = look
         px = theme.px
         column = QVBoxLayout(self)
         column.setContentsMargins(px(12), px(10), px(12), px(12))
         column.setSpacing(px(2))
-        column.addWidget(Label(f"Instead of “{word[:30]}”", "strong"))
-        hint = Label("Choose one, and another answer goes on from there.", "help")
+        column.addWidget(Label(tr("Instead of “{word}”", word=word[:30]), "strong"))
+        hint = Label(tr("Choose one, and another answer goes on from there."), "help")
         hint.setWordWrap(True)
         column.addWidget(hint)
         column.addSpacing(px(6))
@@ -106,7 +107,7 @@ class CloserLookPopup(QFrame):
     def _row(self, token: TokenProbability, theme: Theme) -> QPushButton:
         px = theme.px
         share = math.exp(token.logprob)
-        words = token.text.translate(_SHOWN_SPACES) if token.text else "end of the answer"
+        words = token.text.translate(_SHOWN_SPACES) if token.text else tr("end of the answer")
         row = QPushButton()
         row.setProperty("look", "row")
         row.setFixedHeight(px(32))
@@ -115,7 +116,7 @@ class CloserLookPopup(QFrame):
         inside.setContentsMargins(px(8), 0, px(8), 0)
         text = Label(words[:24])
         text.setFont(theme.mono_font())
-        meter = Meter(theme, "Probability")
+        meter = Meter(theme, tr("Probability"))
         meter.setFixedWidth(px(72))
         meter.set_shares(0.0, share)
         number = Label(percent(share), "muted")

@@ -28,6 +28,7 @@ from app.chat.highlight import file_suffix, highlight
 from app.chat.selection import selected_text
 from app.chat.text_view import TextView
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import TextButton
 from app.widgets.label import Label
 
@@ -111,10 +112,10 @@ class CodeCard(QFrame):
         self._is_coloured = False
         self._language = ""
         self._label = Label("", "muted")
-        self._copy = TextButton(theme, "Copy")
-        self._copy.setAccessibleName("Copy the code")
-        self._save = TextButton(theme, "Save")
-        self._save.setAccessibleName("Save the code as a file")
+        self._copy = TextButton(theme, tr("Copy"))
+        self._copy.setAccessibleName(tr("Copy the code"))
+        self._save = TextButton(theme, tr("Save"))
+        self._save.setAccessibleName(tr("Save the code as a file"))
         self._copy.clicked.connect(self._on_copy)
         self._save.clicked.connect(self._on_save)
         head = QFrame()
@@ -126,7 +127,7 @@ class CodeCard(QFrame):
         row.addWidget(self._copy)
         row.addWidget(self._save)
         self._text = _CodeText(theme)
-        self._text.setAccessibleName("Code")
+        self._text.setAccessibleName(tr("Code"))
         inside = QVBoxLayout()
         inside.setContentsMargins(px(12), px(9), px(12), px(11))
         inside.addWidget(self._text)
@@ -168,18 +169,20 @@ class CodeCard(QFrame):
 
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._code)
-        self._copy.setText("Copied")
-        QTimer.singleShot(1200, self._copy, lambda: self._copy.setText("Copy"))
+        self._copy.setText(tr("Copied"))
+        QTimer.singleShot(1200, self._copy, lambda: self._copy.setText(tr("Copy")))
 
     def _on_save(self) -> None:
         suggestion = f"snippet{file_suffix(self._language)}"
-        name, _ = QFileDialog.getSaveFileName(self, "Save the code", suggestion)
+        name, _ = QFileDialog.getSaveFileName(self, tr("Save the code"), suggestion)
         if not name:
             return
         try:
             Path(name).write_text(self._code + "\n", encoding="utf-8")
         except OSError as error:
-            self.notice.emit(f"{Path(name).name} could not be saved: {error.strerror or error}.")
+            self.notice.emit(
+                tr("{name} could not be saved: {strerror}.", name=Path(name).name, strerror=error.strerror or error)
+            )
 
 
 def _utf16(position: int, wide: Sequence[int]) -> int:

@@ -11,13 +11,14 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWi
 from app.chat.attachment_chips import AttachmentChips
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import Label
 
 _COUNT_AFTER_MS = 250
-_HINT = "Enter sends · Shift+Enter new line"
-_BUSY_HINT = "Esc stops the answer"
+_HINT = tr("Enter sends · Shift+Enter new line")
+_BUSY_HINT = tr("Esc stops the answer")
 
 
 class Composer(QWidget):
@@ -51,16 +52,16 @@ class Composer(QWidget):
         self._frame = QFrame()
         self._frame.setObjectName("composer")
         self.edit = GrowingEdit(theme, max_lines=8, min_lines=1)
-        self.edit.setPlaceholderText("Write a message")
-        self.edit.setAccessibleName("Message")
+        self.edit.setPlaceholderText(tr("Write a message"))
+        self.edit.setAccessibleName(tr("Message"))
         self.edit.takes_attachments = True
         self.chips = AttachmentChips(theme, can_remove=True)
-        self._attach = IconButton(theme, "attach", "Attach text, code, tables or PDFs (Ctrl+Shift+A)")
+        self._attach = IconButton(theme, "attach", tr("Attach text, code, tables or PDFs (Ctrl+Shift+A)"))
         self._attach.clicked.connect(self.choose_files)
         self._count = Label("", "muted")
-        self._count.setAccessibleName("Length of the message")
-        self._button = LookButton(theme, "Send", "primary")
-        self._promise = Label("Everything stays on this machine.", "muted")
+        self._count.setAccessibleName(tr("Length of the message"))
+        self._button = LookButton(theme, tr("Send"), "primary")
+        self._promise = Label(tr("Everything stays on this machine."), "muted")
         self._hint = Label(_HINT, "muted")
         self._inside = QVBoxLayout(self._frame)
         self._foot = QHBoxLayout()
@@ -122,7 +123,7 @@ class Composer(QWidget):
 
     def choose_files(self) -> None:
         """Let the person choose files to attach."""
-        names, _ = QFileDialog.getOpenFileNames(self, "Attach files")
+        names, _ = QFileDialog.getOpenFileNames(self, tr("Attach files"))
         if names:
             self.files_given.emit([Path(name) for name in names])
 
@@ -173,8 +174,8 @@ class Composer(QWidget):
         self._frame.style().polish(self._frame)
 
     def _refresh(self) -> None:
-        self._button.setText("Stop" if self._is_busy else "Send")
-        self._button.setAccessibleName("Stop the answer" if self._is_busy else "Send the message")
+        self._button.setText(tr("Stop") if self._is_busy else tr("Send"))
+        self._button.setAccessibleName(tr("Stop the answer") if self._is_busy else tr("Send the message"))
         self._button.setEnabled(self._is_busy or self.can_send)
         self._hint.setText(_BUSY_HINT if self._is_busy else _HINT)
 

@@ -29,6 +29,7 @@ from app.settings import Settings
 from app.storage.records import ConversationRecord, MessageStatus
 from app.storage.store import ChatStore
 from app.throttle import Throttle
+from app.translation import tr
 from engine.protocol import ModelInfo, Role
 
 COUNT_DELAY_MS = 150
@@ -182,7 +183,7 @@ class ChatController(QObject):
         if conversation_id in self._collection:
             self._open(conversation_id)
         else:
-            self.notice.emit("This chat does not exist any more.")
+            self.notice.emit(tr("This chat does not exist any more."))
 
     def rename_conversation(self, conversation_id: str, title: str) -> None:
         """Give a conversation another title; an empty one is ignored."""
@@ -250,7 +251,7 @@ class ChatController(QObject):
         if self._branching.regenerate(self._current_id, message_id):
             self.conversation_opened.emit(self._current_id)
         else:
-            self.notice.emit("There is no message that this answer could be written anew for.")
+            self.notice.emit(tr("There is no message that this answer could be written anew for."))
 
     def reproduce(self, message_id: str) -> None:
         """Write an answer again with the seed that it was drawn with."""
@@ -259,7 +260,7 @@ class ChatController(QObject):
         if isinstance(seed, int) and self._branching.regenerate(self._current_id, message_id, seed):
             self.conversation_opened.emit(self._current_id)
         else:
-            self.notice.emit("The seed of this answer is not known, so it cannot be drawn again.")
+            self.notice.emit(tr("The seed of this answer is not known, so it cannot be drawn again."))
 
     def continue_answer(self, message_id: str) -> None:
         """Let the model go on with an answer where it ends."""
@@ -277,7 +278,7 @@ class ChatController(QObject):
         if message_id not in tree:
             return
         if self._session.info is None:
-            self.notice.emit("Load a model first: it is asked for the alternatives.")
+            self.notice.emit(tr("Load a model first: it is asked for the alternatives."))
             return
         self._answering.look_closer(tree, message_id, offset, self.looked_closer.emit)
 

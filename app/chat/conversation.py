@@ -13,7 +13,7 @@ from app.storage.records import AttachmentRecord, ConversationRecord, MessageRec
 from engine.protocol import Message, Role
 
 MAX_TITLE_CHARACTERS = 60
-UNTITLED = "New chat"
+UNTITLED = "New chat"  # kept with the conversation, so it is the same in every language
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\s]+")

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QLineEdit, QListView, QStyle, QStyledItemDelegate,
 
 from app.chat.conversation_list_model import FOLDER_ID, IS_BUSY, IS_FOLDED, IS_FOLDER, IS_HEADING, IS_OPEN, WHEN
 from app.theme import Theme
+from app.translation import tr
 
 _Index = QModelIndex | QPersistentModelIndex
 _LEADING = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -34,6 +35,7 @@ class ConversationDelegate(QStyledItemDelegate):
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # each text by its own letters
         box: QRect = option.rect
         if index.data(IS_HEADING):
             self._paint_heading(painter, box, str(index.data()))
@@ -45,7 +47,7 @@ class ConversationDelegate(QStyledItemDelegate):
     def createEditor(self, parent: QWidget, _option: QStyleOptionViewItem, index: _Index) -> QWidget:
         editor = QLineEdit(parent)
         editor.setProperty("look", "rename")
-        editor.setAccessibleName("Name of the folder" if index.data(IS_FOLDER) else "Title of the chat")
+        editor.setAccessibleName(tr("Name of the folder") if index.data(IS_FOLDER) else tr("Title of the chat"))
         editor.setMaxLength(200)
         editor.setFont(self._theme.font(13.5))
         return editor

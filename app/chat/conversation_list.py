@@ -39,6 +39,7 @@ from app.chat.conversation_list_model import (
 )
 from app.storage.records import ConversationRecord
 from app.theme import Theme
+from app.translation import tr
 
 
 class ConversationList(QListView):
@@ -65,7 +66,7 @@ class ConversationList(QListView):
         self._theme = theme
         self._shelves: tuple[Shelf, ...] = ()
         self.setObjectName("conversationList")
-        self.setAccessibleName("Chats")
+        self.setAccessibleName(tr("Chats"))
         self._model = ConversationListModel(self)
         self.setModel(self._model)
         self._delegate = ConversationDelegate(theme, self)
@@ -241,39 +242,39 @@ class ConversationList(QListView):
         ids = chosen if conversation_id in (chosen := self.chosen_ids) else [conversation_id]
         is_pinned = bool(index.data(IS_PINNED))
         if len(ids) == 1:
-            rename = menu.addAction(self._theme.icon("edit"), "Rename\tF2")
+            rename = menu.addAction(self._theme.icon("edit"), tr("Rename\tF2"))
             rename.triggered.connect(lambda: self.begin_rename(conversation_id))
-        pin = menu.addAction(self._theme.icon("pin"), "Unpin" if is_pinned else "Pin")
+        pin = menu.addAction(self._theme.icon("pin"), tr("Unpin") if is_pinned else tr("Pin"))
         pin.triggered.connect(lambda: self.pin_requested.emit(ids, not is_pinned))
         self._add_move_menu(menu, ids)
         menu.addSeparator()
         delete = menu.addAction(
-            self._theme.icon("trash"), "Delete" if len(ids) == 1 else f"Delete {len(ids)} chats"
+            self._theme.icon("trash"), tr("Delete") if len(ids) == 1 else tr("Delete {count} chats", count=len(ids))
         )
         delete.triggered.connect(lambda: self.delete_requested.emit(ids))
         return menu
 
     def _add_move_menu(self, menu: QMenu, ids: list[str]) -> None:
-        move = menu.addMenu(self._theme.icon("folder"), "Move to")
+        move = menu.addMenu(self._theme.icon("folder"), tr("Move to"))
         for shelf in self._shelves:
             action = move.addAction(shelf.record.name.replace("&", "&&"))
             action.triggered.connect(lambda _on=False, id_=shelf.record.id: self.move_requested.emit(ids, id_))
         if self._shelves:
             move.addSeparator()
-        new = move.addAction("A new folder")
+        new = move.addAction(tr("A new folder"))
         new.triggered.connect(lambda: self.move_to_new_requested.emit(ids))
-        out = move.addAction("No folder")
+        out = move.addAction(tr("No folder"))
         out.triggered.connect(lambda: self.move_requested.emit(ids, None))
 
     def _folder_menu(self, index: QModelIndex) -> QMenu:
         menu = QMenu(self)
         folder_id = str(index.data(FOLDER_ID))
-        new = menu.addAction("New chat here")
+        new = menu.addAction(tr("New chat here"))
         new.triggered.connect(lambda: self.new_chat_requested.emit(folder_id))
-        rename = menu.addAction(self._theme.icon("edit"), "Rename\tF2")
+        rename = menu.addAction(self._theme.icon("edit"), tr("Rename\tF2"))
         rename.triggered.connect(lambda: self.begin_folder_rename(folder_id))
         menu.addSeparator()
-        delete = menu.addAction(self._theme.icon("trash"), "Delete the folder, keep its chats")
+        delete = menu.addAction(self._theme.icon("trash"), tr("Delete the folder, keep its chats"))
         delete.triggered.connect(lambda: self.folder_delete_requested.emit(folder_id))
         return menu
 

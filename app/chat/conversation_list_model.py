@@ -20,6 +20,7 @@ from PySide6.QtCore import (
 
 from app.chat.blocks import displayable
 from app.storage.records import ConversationRecord, FolderRecord
+from app.translation import tr
 from app.widgets.label import plain_tooltip
 
 IS_HEADING = int(Qt.ItemDataRole.UserRole) + 1
@@ -145,7 +146,7 @@ class ConversationListModel(QAbstractListModel):
         if role == int(Qt.ItemDataRole.EditRole):
             return record.title
         if role == int(Qt.ItemDataRole.AccessibleTextRole):
-            busy = ", answering" if record.id in self._busy_ids else ""
+            busy = tr(", answering") if record.id in self._busy_ids else ""
             return f"{record.title}, {when(record.updated_at, self._now)}{busy}"
         if role == int(Qt.ItemDataRole.ToolTipRole):
             return plain_tooltip(displayable(record.title))
@@ -216,13 +217,13 @@ def group_of(updated_at: float, now: datetime) -> str:
     day = datetime.fromtimestamp(updated_at).date()
     age = (now.date() - day).days
     if age <= 0:
-        return "Today"
+        return tr("Today")
     if age == 1:
-        return "Yesterday"
+        return tr("Yesterday")
     if age <= 7:
-        return "Last week"
+        return tr("Last week")
     if age <= 30:
-        return "Last month"
+        return tr("Last month")
     month = QLocale().standaloneMonthName(day.month, QLocale.FormatType.LongFormat)
     return month if day.year == now.year else f"{month} {day.year}"
 
@@ -231,7 +232,7 @@ def when(updated_at: float, now: datetime) -> str:
     """The short time beside a title: "now", "9:12", "Mon", "12 Nov"."""
     moment = datetime.fromtimestamp(updated_at)
     if timedelta(0) <= now - moment < timedelta(minutes=1):
-        return "now"
+        return tr("now")
     age = (now.date() - moment.date()).days
     if age <= 0:
         return f"{moment.hour}:{moment.minute:02d}"
@@ -248,8 +249,13 @@ def _folder_data(row: _Row, shelf: Shelf, role: int) -> object:
     if role == int(Qt.ItemDataRole.EditRole):
         return shelf.record.name
     if role == int(Qt.ItemDataRole.AccessibleTextRole):
-        state = "folded" if shelf.is_folded else "unfolded"
-        return f"Folder {shelf.record.name}, {row.num_inside} chats, {state}"
+        state = tr("folded") if shelf.is_folded else tr("unfolded")
+        return tr(
+            "Folder {name}, chats: {count}, {state}",
+            name=shelf.record.name,
+            count=row.num_inside,
+            state=state,
+        )
     # A folded folder shows the dot of what answers inside.
     values = {WHEN: str(row.num_inside), IS_BUSY: row.has_busy and shelf.is_folded, IS_FOLDED: shelf.is_folded}
     return values.get(role)
@@ -262,10 +268,10 @@ def _grouped(
     ordered = sorted(records, key=lambda record: -record.updated_at)
     pinned = [record for record in records if record.is_pinned]
     if pinned:
-        rows.append(_Row("Pinned"))
+        rows.append(_Row(tr("Pinned")))
         rows.extend(_Row(record=record) for record in pinned)
     if shelves:
-        rows.append(_Row("Folders"))
+        rows.append(_Row(tr("Folders")))
     for shelf in shelves:
         inside = [one for one in ordered if one.folder_id == shelf.record.id and not one.is_pinned]
         has_busy = any(record.id in busy_ids for record in inside)

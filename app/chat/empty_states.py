@@ -8,13 +8,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import ElidingButton, LookButton
 from app.widgets.label import Label
 
 SUGGESTIONS = (
-    "Explain how a refrigerator works, in three sentences.",
-    "Write a friendly note that asks a neighbour for quiet after ten.",
-    "Give me five ideas for a rainy afternoon.",
+    tr("Explain how a refrigerator works, in three sentences."),
+    tr("Write a friendly note that asks a neighbour for quiet after ten."),
+    tr("Give me five ideas for a rainy afternoon."),
 )
 
 
@@ -52,26 +53,34 @@ class EmptyState(QWidget):
 
     def show_ready(self, model_name: str) -> None:
         """A model is loaded: invite, with a few things that a small model can really do."""
-        self._set("What shall we talk about?", f"{model_name} answers here, on this machine.", "ready")
+        self._set(
+            tr("What shall we talk about?"),
+            tr("{model_name} answers here, on this machine.", model_name=model_name),
+            "ready",
+        )
 
     def show_loading(self, model_name: str) -> None:
         """A model is on its way; writing can begin at once."""
-        self._set("What shall we talk about?", f"{model_name} is loading. You can write already.", "ready")
+        self._set(
+            tr("What shall we talk about?"),
+            tr("{model_name} is loading. You can write already.", model_name=model_name),
+            "ready",
+        )
 
     def show_no_model(self, num_models: int) -> None:
         """Nothing is loaded."""
         if num_models:
-            self._set("Choose a model", "Pick one above, and it answers here, on this machine.", "file")
+            self._set(tr("Choose a model"), tr("Pick one above, and it answers here, on this machine."), "file")
         else:
             self._set(
-                "No model yet",
-                "Fireside talks through a language model: one file that ends in .gguf. Open one that you have.",
+                tr("No model yet"),
+                tr("Fireside talks through a language model: one file that ends in .gguf. Open one that you have."),
                 "file",
             )
 
     def show_failed(self, reason: str) -> None:
         """The model could not be loaded; the reason stays in sight."""
-        self._set("The model could not be loaded", reason, "file")
+        self._set(tr("The model could not be loaded"), reason, "file")
 
     def _set(self, title: str, text: str, kind: str) -> None:
         self._title.setText(title)
@@ -87,7 +96,7 @@ class EmptyState(QWidget):
             button.deleteLater()
         self._made = []
         if kind == "file":
-            button = LookButton(self._theme, "Open a model file…", "primary")
+            button = LookButton(self._theme, tr("Open a model file…"), "primary")
             button.clicked.connect(self.open_requested)
             self._add([button], Qt.AlignmentFlag.AlignHCenter)
         else:

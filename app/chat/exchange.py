@@ -17,10 +17,11 @@ from app.chat.chat_files import ChatContent, ChatFileError, from_json, gather, t
 from app.chat.collection import ConversationCollection
 from app.storage.records import AttachmentRecord, new_id
 from app.tasks import TaskRunner
+from app.translation import tr, trn
 
 _log = logging.getLogger(__name__)
 
-FILTERS = "JSON, can be read in again (*.json);;Markdown (*.md);;Plain text (*.txt)"
+FILTERS = tr("JSON, can be read in again (*.json);;Markdown (*.md);;Plain text (*.txt)")
 MAX_FILE_BYTES = 500_000_000
 _UNFIT = re.compile(r'[<>:"/\\|?*\x00-\x1f]+')
 
@@ -53,8 +54,10 @@ class ChatExchange(QObject):
         def work() -> None:
             write_whole(path, _rendered(chats, path.suffix.lower()))
 
-        count = "The chat was" if len(chats) == 1 else f"{len(chats)} chats were"
-        self._runner.run(work, lambda _: self.notice.emit(f"{count} saved as {path.name}."), self._on_error(path))
+        saved = trn(
+            "The chat was saved as {name}.", "{count} chats were saved as {name}.", len(chats), name=path.name
+        )
+        self._runner.run(work, lambda _: self.notice.emit(saved), self._on_error(path))
 
     def read(self, path: Path) -> None:
         """Read the chats of a file in, beside those that there are."""
@@ -71,7 +74,7 @@ class ChatExchange(QObject):
 
     def _read(self, path: Path) -> list[tuple[ChatContent, list[tuple[str, AttachmentRecord]]]]:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise ChatFileError(f"{path.name} is too large to hold chats.")
+            raise ChatFileError(tr("{name} is too large to hold chats.", name=path.name))
         chats = from_json(path.read_text(encoding="utf-8-sig", errors="replace"), path.name)
         return [(chat, self._stored(chat)) for chat in chats]
 
@@ -95,11 +98,10 @@ class ChatExchange(QObject):
             also: Callable[[sqlite3.Connection], None] = self._attachments.copy(conversation.record.id, pairs)
             self._collection.add(conversation, also)
         if chats:
-            count = "One chat was" if len(chats) == 1 else f"{len(chats)} chats were"
             self.imported.emit(chats[0][0].conversation.record.id)
-            self.notice.emit(f"{count} read in.")
+            self.notice.emit(trn("One chat was read in.", "{count} chats were read in.", len(chats)))
         else:
-            self.notice.emit("The file holds no chats.")
+            self.notice.emit(tr("The file holds no chats."))
 
     def _on_error(self, path: Path) -> Callable[[Exception], None]:
         def say(error: Exception) -> None:
@@ -109,7 +111,7 @@ class ChatExchange(QObject):
                 self.notice.emit(f"{path.name}: {error.strerror or error}.")
             else:
                 _log.error("a chat file failed", exc_info=error)
-                self.notice.emit(f"{path.name} could not be used; the log says more.")
+                self.notice.emit(tr("{name} could not be used; the log says more.", name=path.name))
 
         return say
 
@@ -127,7 +129,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def file_name_for(title: str) -> str:
     """A file name that every system takes, from a title."""
-    return " ".join(_UNFIT.sub(" ", title).split()).strip(" .")[:80].strip() or "Chat"
+    return " ".join(_UNFIT.sub(" ", title).split()).strip(" .")[:80].strip() or tr("Chat")
 
 
 def _rendered(chats: Sequence[ChatContent], suffix: str) -> str:

@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.translation import localised, tr, trn
+
 
 def count(number: int) -> str:
     """1204 as "1,204"."""
-    return f"{number:,}"
+    return localised(f"{number:,}")
 
 
 def tokens(number: int) -> str:
     """ "1 token", "1,204 tokens"."""
-    return "1 token" if number == 1 else f"{count(number)} tokens"
+    return trn("1 token", "{count} tokens", number)
 
 
 def seconds(milliseconds: float) -> str:
     """A duration as a person says it: "0.06 s", "2 s", "1 min 24 s"."""
     value = milliseconds / 1000
     if value < 1:
-        return f"{value:.2f} s"
+        return localised(f"{value:.2f} s")
     if value < 10:
-        return f"{value:.1f} s".replace(".0 s", " s")
+        return localised(f"{value:.1f} s".replace(".0 s", " s"))
     if value < 60:
         return f"{value:.0f} s"
-    return f"{int(value) // 60} min {int(value) % 60} s"
+    return tr("{minutes} min {seconds} s", minutes=int(value) // 60, seconds=int(value) % 60)
 
 
 def statistics_line(stats: Mapping[str, Any] | None) -> str:
@@ -35,14 +37,14 @@ def statistics_line(stats: Mapping[str, Any] | None) -> str:
     parts: list[str] = []
     rate = _number(stats, "tokens_per_second")
     if rate > 0:
-        parts.append(f"{rate:.0f} tok/s" if rate >= 10 else f"{rate:.1f} tok/s")
+        parts.append(tr("{rate} tok/s", rate=localised(f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}")))
     first = _number(stats, "first_token_ms")
     if first > 0:
-        parts.append(f"first word {seconds(first)}")
+        parts.append(tr("first word {seconds}", seconds=seconds(first)))
     total, reused = int(_number(stats, "num_prompt_tokens")), int(_number(stats, "num_reused_tokens"))
     if total > 0:
-        read = f"{count(max(0, total - reused))} read"
-        parts.append(f"{count(reused)} reused, {read}" if reused else read)
+        read = tr("{count} read", count=count(max(0, total - reused)))
+        parts.append(tr("{count} reused", count=count(reused)) + ", " + read if reused else read)
     return " · ".join(parts)
 
 
@@ -53,9 +55,9 @@ def cost_line(num_tokens: int, share: float, seconds_to_read: float) -> str:
     """
     parts = [tokens(num_tokens)]
     if share >= 0.01:
-        parts.append(f"{share:.0%} of the context".replace("%", " %"))
+        parts.append(tr("{share} % of the context", share=f"{share * 100:.0f}"))
     if seconds_to_read >= 1:
-        parts.append(f"about {seconds(round(seconds_to_read) * 1000)} to read")
+        parts.append(tr("about {seconds} to read", seconds=seconds(round(seconds_to_read) * 1000)))
     return " · ".join(parts)
 
 
@@ -63,10 +65,14 @@ def reading_line(computed: int, total: int, reused: int) -> str:
     """What is going on while a prompt is read: "reading 1,204 tokens", with what is done and what was known."""
     fresh = max(0, total - reused)
     done = max(0, computed - reused)
-    line = f"reading {tokens(fresh)}" if computed < total else f"read {tokens(fresh)}"
+    line = (
+        tr("reading {tokens}", tokens=tokens(fresh))
+        if computed < total
+        else tr("read {tokens}", tokens=tokens(fresh))
+    )
     if 0 < done < fresh:
-        line = f"reading {count(done)} of {tokens(fresh)}"
-    return f"{line} · {count(reused)} reused" if reused else line
+        line = tr("reading {count} of {tokens}", count=count(done), tokens=tokens(fresh))
+    return line + " · " + tr("{count} reused", count=count(reused)) if reused else line
 
 
 def _number(stats: Mapping[str, Any], key: str) -> float:

@@ -11,6 +11,7 @@ from app.settings import Settings
 from app.storage.folders import delete_folder, save_folder
 from app.storage.records import FolderRecord, new_id
 from app.storage.store import ChatStore
+from app.translation import tr
 
 MAX_NAME_CHARACTERS = 80
 
@@ -46,7 +47,7 @@ class Folders(QObject):
 
     def make(self, name: str) -> FolderRecord:
         """A new folder, unfolded; another one of the same name gets a number."""
-        record = FolderRecord(new_id(), self._free_name(_one_line(name) or "New folder"), time.time())
+        record = FolderRecord(new_id(), self._free_name(_one_line(name) or tr("New folder")), time.time())
         self._save(record)
         return record
 

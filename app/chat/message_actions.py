@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from app.translation import tr
+
 
 class MessageAction(str, Enum):
     """Something to be done with one message."""
@@ -36,13 +38,17 @@ class ActionWords:
 
 
 WORDS = {
-    MessageAction.COPY: ActionWords("Copy", "Copy", "Copy the message"),
-    MessageAction.COPY_MARKDOWN: ActionWords("", "Copy as Markdown", "Copy the message as Markdown"),
-    MessageAction.EDIT: ActionWords("Edit", "Edit", "Edit the message"),
-    MessageAction.REGENERATE: ActionWords("Regenerate", "Regenerate", "Answer again"),
-    MessageAction.CONTINUE: ActionWords("Continue", "Continue", "Let the model go on with the answer"),
-    MessageAction.FORK: ActionWords("", "Copy the chat up to here", "Copy the chat up to here into a new one"),
-    MessageAction.REPRODUCE: ActionWords("", "Reproduce with the same seed", "Answer again with the same seed"),
+    MessageAction.COPY: ActionWords(tr("Copy"), tr("Copy"), tr("Copy the message")),
+    MessageAction.COPY_MARKDOWN: ActionWords("", tr("Copy as Markdown"), tr("Copy the message as Markdown")),
+    MessageAction.EDIT: ActionWords(tr("Edit"), tr("Edit"), tr("Edit the message")),
+    MessageAction.REGENERATE: ActionWords(tr("Regenerate"), tr("Regenerate"), tr("Answer again")),
+    MessageAction.CONTINUE: ActionWords(tr("Continue"), tr("Continue"), tr("Let the model go on with the answer")),
+    MessageAction.FORK: ActionWords(
+        "", tr("Copy the chat up to here"), tr("Copy the chat up to here into a new one")
+    ),
+    MessageAction.REPRODUCE: ActionWords(
+        "", tr("Reproduce with the same seed"), tr("Answer again with the same seed")
+    ),
 }
 
 OWN_ACTIONS = (MessageAction.COPY, MessageAction.EDIT, MessageAction.FORK)

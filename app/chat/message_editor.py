@@ -7,6 +7,7 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import LookButton
 from app.widgets.growing_edit import GrowingEdit
 
@@ -27,11 +28,11 @@ class MessageEditor(QFrame):
         self.setProperty("look", "card")
         px = theme.px
         self.edit = GrowingEdit(theme, max_lines=14)
-        self.edit.setAccessibleName("Edit the message")
+        self.edit.setAccessibleName(tr("Edit the message"))
         self.edit.setPlainText(text)
         self.edit.moveCursor(QTextCursor.MoveOperation.End)
         take = LookButton(theme, word, "primary")
-        cancel = LookButton(theme, "Cancel")
+        cancel = LookButton(theme, tr("Cancel"))
         buttons = QHBoxLayout()
         buttons.setSpacing(px(8))
         buttons.addStretch(1)

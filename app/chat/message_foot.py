@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
 from app.chat.message_actions import WORDS, MessageAction
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import IconButton, TextButton
 from app.widgets.label import ElidingLabel, Label
 
@@ -34,15 +35,15 @@ class MessageFoot(QWidget):
         self._num_siblings = 1
         self._offered = tuple(actions)
         self._unavailable: frozenset[MessageAction] = frozenset()
-        self._previous = IconButton(theme, "chevron-left", "Previous version (Alt+Left)")
-        self._next = IconButton(theme, "chevron-right", "Next version (Alt+Right)")
+        self._previous = IconButton(theme, "chevron-left", tr("Previous version (Alt+Left)"))
+        self._next = IconButton(theme, "chevron-right", tr("Next version (Alt+Right)"))
         self._versions = Label("", "muted")
-        self._versions.setAccessibleName("Version shown")
+        self._versions.setAccessibleName(tr("Version shown"))
         self._status = ElidingLabel("", "muted")
-        self._status.setAccessibleName("Figures")
+        self._status.setAccessibleName(tr("Figures"))
         self._status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._buttons = {action: self._button(theme, action) for action in actions if WORDS[action].button}
-        self._more = IconButton(theme, "more", "More for this message")
+        self._more = IconButton(theme, "more", tr("More for this message"))
         self._more.clicked.connect(self._show_more)
         self._lay_out(px(7), px(1))
         self._previous.clicked.connect(lambda: self.asked.emit(MessageAction.PREVIOUS))
@@ -133,5 +134,5 @@ class MessageFoot(QWidget):
         self.asked.emit(action)
         if action is MessageAction.COPY:
             button = self._buttons[action]
-            button.setText("Copied")
+            button.setText(tr("Copied"))
             QTimer.singleShot(1200, button, lambda: button.setText(WORDS[action].button))

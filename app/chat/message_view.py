@@ -19,6 +19,7 @@ from app.chat.selection import selection_around
 from app.chat.text_view import TextView
 from app.storage.records import MessageStatus
 from app.theme import Theme
+from app.translation import tr
 from engine.protocol import Role
 
 
@@ -103,7 +104,7 @@ class MessageWidget(QWidget):
         """Put an editor in the text's place; Enter takes the new version, Escape gives up."""
         if self._editor is not None:
             return
-        word = "Send" if self.view.record.role is Role.USER else "Save"
+        word = tr("Send") if self.view.record.role is Role.USER else tr("Save")
         self._editor = MessageEditor(self._theme, self.view.record.content, word)
         self._editor.submitted.connect(self._on_edited)
         self._editor.cancelled.connect(self.end_edit)
@@ -166,14 +167,14 @@ class MessageWidget(QWidget):
         menu = QMenu(self)
         selection = selection_around(self)
         if selection is not None and selection.views:
-            menu.addAction("Copy the selection").triggered.connect(selection.copy)
-            copy = menu.addAction("Copy the selection as Markdown")
+            menu.addAction(tr("Copy the selection")).triggered.connect(selection.copy)
+            copy = menu.addAction(tr("Copy the selection as Markdown"))
             copy.triggered.connect(lambda: QGuiApplication.clipboard().setText(selection.markdown()))
         view = next((view for view in self.texts if view.rect().contains(view.mapFromGlobal(place))), None)
         if view is not None:
             self.add_place_actions(menu, view, place)
         if selection is not None:
-            menu.addAction("Select the message").triggered.connect(lambda: selection.select_all(self.texts))
+            menu.addAction(tr("Select the message")).triggered.connect(lambda: selection.select_all(self.texts))
         menu.addSeparator()
         self.foot.fill_menu(menu)
         return menu
@@ -182,7 +183,7 @@ class MessageWidget(QWidget):
         """Add what can be done with what ``view`` has at a place on the screen."""
         link = view.anchorAt(view.viewport().mapFromGlobal(place))
         if link:
-            menu.addAction("Copy the link").triggered.connect(lambda: QGuiApplication.clipboard().setText(link))
+            menu.addAction(tr("Copy the link")).triggered.connect(lambda: QGuiApplication.clipboard().setText(link))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         selection = selection_around(self)

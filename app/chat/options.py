@@ -11,9 +11,10 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.settings import SETTINGS, Setting, Settings, Value
+from app.translation import tr
 from engine.protocol import SamplingParams
 
-OPTION_GROUP = "Answers"
+OPTION_GROUP = tr("Answers")
 
 OPTIONS: tuple[Setting, ...] = tuple(setting for setting in SETTINGS if setting.group == OPTION_GROUP)
 _BY_KEY = {setting.key: setting for setting in OPTIONS}

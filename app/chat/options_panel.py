@@ -23,6 +23,7 @@ from app.chat.options import OPTIONS, OptionValues
 from app.chat.presets import PRESET_KEY, PresetError
 from app.settings import Settings
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import ElidingButton, IconButton
 from app.widgets.label import Label
 from app.widgets.setting_row import SettingRow
@@ -54,22 +55,22 @@ class OptionsPanel(QFrame):
         self.values = OptionValues(settings, self)
         self._preset_button = ElidingButton(theme, "", "choice")
         self._preset_button.clicked.connect(self._show_menu)
-        close = IconButton(theme, "close", "Close the chat's options")
+        close = IconButton(theme, "close", tr("Close the chat's options"))
         close.clicked.connect(self.closed)
         self._head = QHBoxLayout()
-        self._head.addWidget(Label("This chat", "section"))
+        self._head.addWidget(Label(tr("This chat"), "section"))
         self._head.addStretch(1)
         self._head.addWidget(close)
         self._body = QWidget()
         self._rows = QVBoxLayout(self._body)
-        self._rows.addWidget(Label("Preset", "strong"))
+        self._rows.addWidget(Label(tr("Preset"), "strong"))
         self._rows.addWidget(self._preset_button)
         self.rows = [SettingRow(setting, self.values, theme, is_narrow=True) for setting in OPTIONS]
         for row in self.rows:
             self._rows.addWidget(row)
         self._rows.addStretch(1)
         self._scroll = QScrollArea()
-        self._scroll.setAccessibleName("Options of this chat")
+        self._scroll.setAccessibleName(tr("Options of this chat"))
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -92,11 +93,11 @@ class OptionsPanel(QFrame):
         self.values.show(options)
         presets = self._controller.presets
         record = presets.get(options.get(PRESET_KEY))
-        name = "None" if record is None else record.name
+        name = tr("None") if record is None else record.name
         if record is not None and presets.is_modified(options):
-            name += ", changed"
+            name += tr(", changed")
         self._preset_button.set_whole_text(name)
-        self._preset_button.setAccessibleName(f"Preset: {name}")
+        self._preset_button.setAccessibleName(tr("Preset: {name}", name=name))
         self.preset_shown.emit(name if record is not None else "")
 
     def make_menu(self) -> QMenu:
@@ -105,27 +106,29 @@ class OptionsPanel(QFrame):
         options = self._controller.current_conversation.options
         current = presets.get(options.get(PRESET_KEY))
         menu = QMenu(self)
-        self._add(menu, "None", lambda: self._take(""), is_chosen=current is None)
+        self._add(menu, tr("None"), lambda: self._take(""), is_chosen=current is None)
         for record in presets.records:
-            name = record.name + (" (for new chats)" if record.id == presets.default_id else "")
+            name = record.name + (tr(" (for new chats)") if record.id == presets.default_id else "")
             is_chosen = current is not None and record.id == current.id
             self._add(menu, name, partial(self._take, record.id), is_chosen=is_chosen)
         menu.addSeparator()
-        self._add(menu, "Save as a new preset…", self._save_new)
+        self._add(menu, tr("Save as a new preset…"), self._save_new)
         if current is not None:
             name = current.name
             if presets.is_modified(options):
-                self._add(menu, f"Save the changes to “{name}”", lambda: presets.update(current.id, options))
+                self._add(
+                    menu, tr("Save the changes to “{name}”", name=name), lambda: presets.update(current.id, options)
+                )
             is_default = presets.default_id == current.id
             self._add(
                 menu,
-                "Not for new chats any more" if is_default else f"Use “{name}” for new chats",
+                tr("Not for new chats any more") if is_default else tr("Use “{name}” for new chats", name=name),
                 lambda: presets.set_default("" if is_default else current.id),
             )
-            self._add(menu, f"Rename “{name}”…", lambda: self._rename(current.id, name))
-            self._add(menu, f"Delete “{name}”", lambda: presets.delete(current.id))
-            self._add(menu, f"Share “{name}” as a file…", lambda: self._write_file(current.id, name))
-        self._add(menu, "Take in a preset file…", self._read_file)
+            self._add(menu, tr("Rename “{name}”…", name=name), lambda: self._rename(current.id, name))
+            self._add(menu, tr("Delete “{name}”", name=name), lambda: presets.delete(current.id))
+            self._add(menu, tr("Share “{name}” as a file…", name=name), lambda: self._write_file(current.id, name))
+        self._add(menu, tr("Take in a preset file…"), self._read_file)
         return menu
 
     def _add(self, menu: QMenu, text: str, run: Callable[[], object], *, is_chosen: bool | None = None) -> None:
@@ -146,18 +149,20 @@ class OptionsPanel(QFrame):
         self.refresh()
 
     def _save_new(self) -> None:
-        name, is_taken = QInputDialog.getText(self, "Save as a preset", "Name of the preset")
+        name, is_taken = QInputDialog.getText(self, tr("Save as a preset"), tr("Name of the preset"))
         if is_taken and name.strip():
             record = self._controller.presets.add(name, self._controller.current_conversation.options)
             self._take(record.id)
 
     def _rename(self, preset_id: str, name: str) -> None:
-        new_name, is_taken = QInputDialog.getText(self, "Rename the preset", "Name of the preset", text=name)
+        new_name, is_taken = QInputDialog.getText(
+            self, tr("Rename the preset"), tr("Name of the preset"), text=name
+        )
         if is_taken:
             self._controller.presets.rename(preset_id, new_name)
 
     def _write_file(self, preset_id: str, name: str) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Share the preset", f"{name}.json", "Presets (*.json)")
+        path, _ = QFileDialog.getSaveFileName(self, tr("Share the preset"), f"{name}.json", tr("Presets (*.json)"))
         if path:
             try:
                 self._controller.presets.write_file(preset_id, Path(path))
@@ -165,7 +170,9 @@ class OptionsPanel(QFrame):
                 self.notice.emit(str(error))
 
     def _read_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Take in a preset", "", "Presets (*.json);;All files (*)")
+        path, _ = QFileDialog.getOpenFileName(
+            self, tr("Take in a preset"), "", tr("Presets (*.json);;All files (*)")
+        )
         if path:
             try:
                 self._take(self._controller.presets.read_file(Path(path)).id)

@@ -15,6 +15,7 @@ from app.chat.message_view import MessageWidget
 from app.chat.prose import LINE_PX
 from app.chat.text_view import TextView
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import TextButton
 
 _FOLDED_LINES = 24
@@ -33,7 +34,7 @@ class OwnMessage(MessageWidget):
         self._bubble.setProperty("look", "bubble")
         self._text = _PlainText(theme)
         self._unfold = TextButton(theme, "")
-        self._unfold.setAccessibleName("Show the whole message")
+        self._unfold.setAccessibleName(tr("Show the whole message"))
         self._unfold.clicked.connect(self._show_all)
         self._unfold.hide()
         inside = QVBoxLayout(self._bubble)
@@ -69,7 +70,7 @@ class OwnMessage(MessageWidget):
         self.view = view
         self.foot.set_siblings(view.sibling_index, view.num_siblings)
         content = view.record.content
-        self.setAccessibleName(f"You: {content[:200]}")
+        self.setAccessibleName(tr("You: {content}", content=content[:200]))
         self.chips.show_attachments(view.attachments)
         self._gap.setVisible(bool(view.attachments))
         self._bubble.setVisible(bool(content.strip()) and self._editor is None)
@@ -77,7 +78,9 @@ class OwnMessage(MessageWidget):
         folded = "\n".join(lines[:_FOLDED_LINES])[:_FOLDED_CHARACTERS]
         is_long = len(lines) > _FOLDED_LINES + 4 or len(content) > _FOLDED_CHARACTERS + 500
         self._text.show_text(folded + " …" if is_long else content)
-        self._unfold.setText(f"Show all {count(len(lines))} lines" if len(lines) > 1 else "Show all")
+        self._unfold.setText(
+            tr("Show all {count} lines", count=count(len(lines))) if len(lines) > 1 else tr("Show all")
+        )
         self._unfold.setVisible(is_long)
         self._fit_bubble()
 
@@ -104,7 +107,7 @@ class _PlainText(TextView):
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme)
         self.ideal_width = 0
-        self.setAccessibleName("Text of your message")
+        self.setAccessibleName(tr("Text of your message"))
 
     def show_text(self, text: str) -> None:
         document = self.document()

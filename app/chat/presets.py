@@ -15,6 +15,7 @@ from app.settings import Settings
 from app.storage.folders import delete_preset, save_preset
 from app.storage.records import PresetRecord, new_id
 from app.storage.store import ChatStore
+from app.translation import tr
 
 PRESET_KEY = "preset"
 """In a conversation's options: the id of the preset that they were taken from."""
@@ -106,25 +107,35 @@ class Presets(QObject):
         try:
             path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
-            raise PresetError(f"{path.name} could not be saved: {error.strerror or error}.") from error
+            raise PresetError(
+                tr("{name} could not be saved: {strerror}.", name=path.name, strerror=error.strerror or error)
+            ) from error
 
     def read_file(self, path: Path) -> PresetRecord:
         """Take in a preset that someone shared; raises PresetError."""
         try:
             if path.stat().st_size > _MAX_FILE_BYTES:
-                raise PresetError(f"{path.name} is too large to be a preset.")
+                raise PresetError(tr("{name} is too large to be a preset.", name=path.name))
             content = json.loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
-            raise PresetError(f"{path.name} could not be read: {error.strerror or error}.") from error
+            raise PresetError(
+                tr("{name} could not be read: {strerror}.", name=path.name, strerror=error.strerror or error)
+            ) from error
         except (ValueError, RecursionError) as error:
-            raise PresetError(f"{path.name} is no JSON file, so there is no preset in it.") from error
+            raise PresetError(tr("{name} is no JSON file, so there is no preset in it.", name=path.name)) from error
         if not isinstance(content, dict) or FORMAT_KEY not in content:
-            raise PresetError(f"{path.name} holds no preset of Fireside: “{FORMAT_KEY}” is missing.")
+            raise PresetError(
+                tr(
+                    "{name} holds no preset of Fireside: “{key}” is missing.",
+                    name=path.name,
+                    key=FORMAT_KEY,
+                )
+            )
         if content[FORMAT_KEY] != FORMAT:
-            raise PresetError(f"{path.name} is a preset of a newer Fireside; update to read it.")
+            raise PresetError(tr("{name} is a preset of a newer Fireside; update to read it.", name=path.name))
         options = content.get("options")
         if not isinstance(options, dict):
-            raise PresetError(f"{path.name} holds a preset without options.")
+            raise PresetError(tr("{name} holds a preset without options.", name=path.name))
         return self.add(str(content.get("name") or path.stem), options)
 
     def _save(self, record: PresetRecord) -> PresetRecord:
@@ -134,7 +145,7 @@ class Presets(QObject):
         return record
 
     def _free_name(self, name: str) -> str:
-        wanted = " ".join(name.split())[:_MAX_NAME] or "Preset"
+        wanted = " ".join(name.split())[:_MAX_NAME] or tr("Preset")
         taken = {record.name.casefold() for record in self._records.values()}
         number = 2
         free = wanted

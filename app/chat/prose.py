@@ -29,6 +29,7 @@ from PySide6.QtGui import (
 from app.chat.blocks import displayable
 from app.chat.maths_text import write_formula
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.label import plain_tooltip
 
 QUOTE_LEVEL = int(QTextFormat.Property.UserProperty) + 1
@@ -305,7 +306,10 @@ class ProseWriter:
     def _write_image(self, cursor: QTextCursor, token: Token, outer: QTextCharFormat) -> None:
         address = str(token.attrGet("src") or "")
         description = f"{token.content}: " if token.content else ""
-        cursor.insertText(displayable(f"[image] {description}{address}"), self._link_format(outer, address))
+        cursor.insertText(
+            displayable(tr("[image] {description}{address}", description=description, address=address)),
+            self._link_format(outer, address),
+        )
 
 
 def _alignment(style: str) -> Qt.AlignmentFlag:

@@ -9,6 +9,8 @@ import codecs
 import logging
 from pathlib import Path
 
+from app.translation import localised, tr
+
 MAX_FILE_BYTES = 50_000_000
 MAX_CHARACTERS = 4_000_000
 _MARKS = (
@@ -29,18 +31,32 @@ def read_text_file(path: Path) -> str:
     name = path.name
     try:
         if path.is_dir():
-            raise AttachmentError(f"{name} is a folder; attach the files in it.")
+            raise AttachmentError(tr("{name} is a folder; attach the files in it.", name=name))
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise AttachmentError(f"{name} is larger than {MAX_FILE_BYTES // 1_000_000} MB; attach a part of it.")
+            raise AttachmentError(
+                tr(
+                    "{name} is larger than {megabytes} MB; attach a part of it.",
+                    name=name,
+                    megabytes=MAX_FILE_BYTES // 1_000_000,
+                )
+            )
         data = path.read_bytes()
     except OSError as error:
-        raise AttachmentError(f"{name} could not be read: {error.strerror or error}.") from error
+        raise AttachmentError(
+            tr("{name} could not be read: {strerror}.", name=name, strerror=error.strerror or error)
+        ) from error
     text = _pdf_text(path) if data.startswith(b"%PDF-") else _decoded(data, name)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
-        raise AttachmentError(f"{name} holds no text.")
+        raise AttachmentError(tr("{name} holds no text.", name=name))
     if len(text) > MAX_CHARACTERS:
-        raise AttachmentError(f"{name} holds more than {MAX_CHARACTERS:,} characters; attach a part of it.")
+        raise AttachmentError(
+            tr(
+                "{name} holds more than {characters} characters; attach a part of it.",
+                name=name,
+                characters=localised(f"{MAX_CHARACTERS:,}"),
+            )
+        )
     return text
 
 
@@ -54,7 +70,9 @@ def _decoded(data: bytes, name: str) -> str:
         text = data.decode("cp1252", "replace")
     controls = sum(text.count(chr(code)) for code in range(32) if chr(code) not in "\t\n\r\f\v\x1b")
     if "\x00" in text or controls * 100 > len(text):
-        raise AttachmentError(f"{name} is no text: text, Markdown, code, tables (CSV) and PDF can be attached.")
+        raise AttachmentError(
+            tr("{name} is no text: text, Markdown, code, tables (CSV) and PDF can be attached.", name=name)
+        )
     return text
 
 
@@ -67,7 +85,7 @@ def _pdf_text(path: Path) -> str:
         reader = PdfReader(path)
         if reader.is_encrypted and not reader.decrypt(""):
             raise AttachmentError(
-                f"{path.name} is locked with a password; save it without one and attach it again."
+                tr("{name} is locked with a password; save it without one and attach it again.", name=path.name)
             )
         text = "\n\n".join(page.extract_text() for page in reader.pages)
     except AttachmentError:
@@ -82,7 +100,7 @@ def _pdf_text(path: Path) -> str:
         RecursionError,
         OSError,
     ) as error:
-        raise AttachmentError(f"{path.name} is damaged, or no PDF that can be read.") from error
+        raise AttachmentError(tr("{name} is damaged, or no PDF that can be read.", name=path.name)) from error
     if not text.strip():
-        raise AttachmentError(f"{path.name} holds no text: its pages are pictures.")
+        raise AttachmentError(tr("{name} holds no text: its pages are pictures.", name=path.name))
     return text

@@ -18,6 +18,7 @@ from app.chat.message_view import MessageWidget
 from app.chat.own_message import OwnMessage
 from app.chat.selection import TextSelection
 from app.theme import Theme
+from app.translation import tr
 from engine.protocol import Role
 
 COLUMN_PX = 760
@@ -58,7 +59,7 @@ class Transcript(QScrollArea):
         super().__init__(parent)
         self._theme = theme
         self.setObjectName("transcript")
-        self.setAccessibleName("Conversation")
+        self.setAccessibleName(tr("Conversation"))
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

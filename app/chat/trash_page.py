@@ -24,6 +24,7 @@ from app.chat.conversation_list_model import CONVERSATION_ID, WHEN, when
 from app.chat.trash import KEPT_DAYS, Trash, days_left
 from app.storage.records import TrashRecord
 from app.theme import Theme
+from app.translation import tr, trn
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import Label
 from app.widgets.notice_bar import NoticeBar
@@ -56,12 +57,15 @@ class TrashModel(QAbstractListModel):
         now = time.time()
         deleted = when(record.deleted_at, datetime.fromtimestamp(now))
         left = days_left(record, now)
-        fate = "removed at the next start" if left == 0 else f"{left} day{'' if left == 1 else 's'} left"
+        fate = tr("removed at the next start") if left == 0 else trn("1 day left", "{count} days left", left)
         if role == int(Qt.ItemDataRole.DisplayRole):
             return title
         if role == int(Qt.ItemDataRole.AccessibleTextRole):
-            return f"{title}, deleted {deleted}, {fate}"
-        return {CONVERSATION_ID: record.conversation.id, WHEN: f"deleted {deleted} · {fate}"}.get(role)
+            return tr("{title}, deleted {deleted}, {fate}", title=title, deleted=deleted, fate=fate)
+        return {
+            CONVERSATION_ID: record.conversation.id,
+            WHEN: tr("deleted {deleted} · {fate}", deleted=deleted, fate=fate),
+        }.get(role)
 
 
 class _TrashDelegate(QStyledItemDelegate):
@@ -78,6 +82,7 @@ class _TrashDelegate(QStyledItemDelegate):
         box: QRect = option.rect
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # each text by its own letters
         is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
         is_current = self._view.hasFocus() and index == self._view.currentIndex()
         painter.setPen(QPen(self._theme.colour("accent"), 1) if is_current else Qt.PenStyle.NoPen)
@@ -125,16 +130,16 @@ class TrashPage(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._controller = controller
         self._theme = theme
-        self._restore = LookButton(theme, "Restore")
-        self._purge = LookButton(theme, "Delete for good")
-        self._empty = LookButton(theme, "Empty the trash")
+        self._restore = LookButton(theme, tr("Restore"))
+        self._purge = LookButton(theme, tr("Delete for good"))
+        self._empty = LookButton(theme, tr("Empty the trash"))
         self._head = self._make_head()
         self._words = Label("", "help")
         self._words.setWordWrap(True)
         self.notice_bar = NoticeBar(theme)
         self.list = _TrashList()
         self.list.setObjectName("trashList")
-        self.list.setAccessibleName("Deleted chats")
+        self.list.setAccessibleName(tr("Deleted chats"))
         self.list.setModel(TrashModel(controller.trash, self))
         self.list.setItemDelegate(_TrashDelegate(theme, self.list))
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
@@ -168,9 +173,9 @@ class TrashPage(QWidget):
         head.setObjectName("bar")
         head.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._head_row = QHBoxLayout(head)
-        close = IconButton(self._theme, "close", "Back to the chat (Esc)")
+        close = IconButton(self._theme, "close", tr("Back to the chat (Esc)"))
         close.clicked.connect(self.closed)
-        self._head_row.addWidget(Label("Trash", "section"))
+        self._head_row.addWidget(Label(tr("Trash"), "section"))
         self._head_row.addStretch(1)
         for button in (self._restore, self._purge, self._empty, close):
             self._head_row.addWidget(button)
@@ -194,19 +199,23 @@ class TrashPage(QWidget):
                 self.closed.emit()
 
     def _ask(self, ids: list[str]) -> None:
-        chats = "this chat" if len(ids) == 1 else f"these {len(ids)} chats"
+        question = trn(
+            "Delete this chat for good? There is no way back.",
+            "Delete these {count} chats for good? There is no way back.",
+            len(ids),
+        )
         self.notice_bar.show_text(
-            f"Delete {chats} for good? There is no way back.",
-            action_name="Delete for good",
+            question,
+            action_name=tr("Delete for good"),
             action=lambda: self._controller.trash.purge(ids),
         )
 
     def _refresh(self) -> None:
         has_any, has_chosen = len(self._controller.trash) > 0, bool(self.chosen_ids)
         self._words.setText(
-            f"A deleted chat is kept for {KEPT_DAYS} days and then removed for good."
+            tr("A deleted chat is kept for {days} days and then removed for good.", days=KEPT_DAYS)
             if has_any
-            else f"The trash is empty. A deleted chat is kept here for {KEPT_DAYS} days."
+            else tr("The trash is empty. A deleted chat is kept here for {days} days.", days=KEPT_DAYS)
         )
         self.list.setVisible(has_any)
         self._restore.setEnabled(has_chosen)

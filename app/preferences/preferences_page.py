@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBox
 
 from app.settings import SETTINGS, Setting, Settings
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import IconButton
 from app.widgets.label import Label
 from app.widgets.setting_row import SettingRow
@@ -33,11 +34,11 @@ class PreferencesPage(QWidget):
         self._theme = theme
         self._cards: list[tuple[QWidget, list[SettingRow]]] = []
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search the settings")
-        self.search.setAccessibleName("Search the settings")
+        self.search.setPlaceholderText(tr("Search the settings"))
+        self.search.setAccessibleName(tr("Search the settings"))
         self.search.textChanged.connect(self._on_search)
         self.setFocusProxy(self.search)
-        self._nothing = Label("No setting has these words.", "help")
+        self._nothing = Label(tr("No setting has these words."), "help")
         self._nothing.hide()
         self._head = self._make_head()
         self._body = QWidget()
@@ -48,7 +49,7 @@ class PreferencesPage(QWidget):
             self._add_group(group, list(rows))
         self._column.addStretch(1)
         self._scroll = QScrollArea()
-        self._scroll.setAccessibleName("Settings")
+        self._scroll.setAccessibleName(tr("Settings"))
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -76,8 +77,8 @@ class PreferencesPage(QWidget):
         head.setObjectName("bar")
         head.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._head_row = QHBoxLayout(head)
-        title = Label("Settings", "section")
-        close = IconButton(self._theme, "close", "Back to the chat (Esc)")
+        title = Label(tr("Settings"), "section")
+        close = IconButton(self._theme, "close", tr("Back to the chat (Esc)"))
         close.clicked.connect(self.closed)
         self._head_row.addWidget(title)
         self._head_row.addStretch(1)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.storage.migrations import SCHEMA_VERSION, migrate, schema_version
+from app.translation import tr
 
 _log = logging.getLogger(__name__)
 
@@ -221,13 +222,21 @@ def _replace_damaged(path: Path) -> Database:
     with contextlib.closing(database.connect()) as connection:
         num_conversations, num_messages = _salvage(aside, connection)
     recovered = (
-        f"{num_conversations} chats with {num_messages} messages were recovered"
+        tr(
+            "{num_conversations} chats with {num_messages} messages were recovered",
+            num_conversations=num_conversations,
+            num_messages=num_messages,
+        )
         if num_conversations
-        else "nothing in it could be read"
+        else tr("nothing in it could be read")
     )
     with contextlib.suppress(OSError):
         aside.chmod(stat.S_IRUSR | stat.S_IRGRP)
-    notice = f"The chat database was damaged: {recovered}, and the damaged file is kept as {aside.name}."
+    notice = tr(
+        "The chat database was damaged: {recovered}, and the damaged file is kept as {name}.",
+        recovered=recovered,
+        name=aside.name,
+    )
     return Database(path, (notice,))
 
 
@@ -321,18 +330,23 @@ def _copy_database(path: Path, folder: Path) -> Path:
 
 
 def _newer(path: Path, version: int) -> str:
-    return (
-        f"The chats in {path.parent} were written by a newer Fireside (format {version}; this one reads up to "
-        f"{SCHEMA_VERSION}) and are left untouched: update Fireside to open them. What you write now is kept only "
-        "until you close it."
+    return tr(
+        "The chats in {parent} were written by a newer Fireside (format {version}; this one reads up to "
+        "{newest}) and are left untouched: update Fireside to open them. What you write now is kept only "
+        "until you close it.",
+        parent=path.parent,
+        version=version,
+        newest=SCHEMA_VERSION,
     )
 
 
 def _unwritable(path: Path, error: Exception) -> str:
     reason = getattr(error, "strerror", None) or str(error)
-    return (
-        f"Chats cannot be saved in {path.parent} ({reason}): make the folder writable and start again. "
-        "What you write now is kept only until you close Fireside."
+    return tr(
+        "Chats cannot be saved in {parent} ({reason}): make the folder writable and start again. "
+        "What you write now is kept only until you close Fireside.",
+        parent=path.parent,
+        reason=reason,
     )
 
 

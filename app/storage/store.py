@@ -26,13 +26,14 @@ from app.storage.records import (
     TrashRecord,
 )
 from app.tasks import TaskRunner
+from app.translation import tr
 
 _log = logging.getLogger(__name__)
 
 BUSY_NOTICE_S = 10.0
 CLOSING_WAIT_S = 0.7  # of the second that closing the app may take
 
-_WAITING = (
+_WAITING = tr(
     "Another program is using the chat database, so your last messages are not saved yet: close that program; "
     "saving goes on by itself."
 )
@@ -123,7 +124,7 @@ class ChatStore(QObject):
 
         def failed(error: Exception) -> None:
             _log.error("a write failed: %s", error)
-            sentence = f"Your chats could not be saved ({error}). {_advice(error)}"
+            sentence = tr("Your chats could not be saved ({error}). {advice}", error=error, advice=_advice(error))
             self.trouble.emit(sentence)
             if on_error is not None:
                 on_error(sentence)
@@ -169,8 +170,10 @@ class ChatStore(QObject):
     def _on_checked(self, finding: str) -> None:
         if finding:
             self.trouble.emit(
-                "The chat database is damaged. Close Fireside and start it again: what can be read is then carried "
-                "into a new one, and the damaged file is kept."
+                tr(
+                    "The chat database is damaged. Close Fireside and start it again: what can be read is then "
+                    "carried into a new one, and the damaged file is kept."
+                )
             )
 
     def _find(self, words: Sequence[str]) -> dict[str, set[str]]:
@@ -184,7 +187,7 @@ class ChatStore(QObject):
 def _advice(error: Exception) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return "The disk is full: free some space and send again."
+        return tr("The disk is full: free some space and send again.")
     if is_busy(error):
-        return "Another program is using the chat database."
-    return "Look at the log file, then send again."
+        return tr("Another program is using the chat database.")
+    return tr("Look at the log file, then send again.")

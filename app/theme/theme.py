@@ -15,8 +15,8 @@ from app.theme.stylesheet import build_stylesheet
 from app.theme.tokens import DARK, LIGHT, Palette
 
 NOMINAL_PX = 14
-MIN_ZOOM, MAX_ZOOM = 0.7, 2.5
-_ZOOM_STEPS = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5)
+MIN_ZOOM, MAX_ZOOM = 0.8, 2.0
+_ZOOM_STEPS = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
 
 
 class Theme(QObject):

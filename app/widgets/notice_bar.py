@@ -8,6 +8,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import Label
 
@@ -21,8 +22,8 @@ class NoticeBar(QFrame):
         self.setProperty("look", "notice")
         self._label = Label()
         self._label.setWordWrap(True)
-        self._action_button = LookButton(theme, "Undo")
-        self._close = IconButton(theme, "close", "Dismiss")
+        self._action_button = LookButton(theme, tr("Undo"))
+        self._close = IconButton(theme, "close", tr("Dismiss"))
         self._action: Callable[[], object] | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)

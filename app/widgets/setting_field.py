@@ -12,15 +12,6 @@ from app.settings import Setting
 from app.theme import Theme
 from app.widgets.buttons import SegmentedControl, Switch
 
-_WORDS = {"system": "As the system", "light": "Light", "dark": "Dark"}
-LEAST_WORDS = {
-    "context_length": "automatic",
-    "num_threads": "automatic",
-    "max_tokens": "no limit",
-    "top_k": "off",
-    "seed": "random",
-}
-"""What the smallest value means, for the settings where it is no number."""
 _PERCENT_KEYS = {"zoom"}
 _TEXT_AFTER_MS = 400
 _MAX_INTEGER = 2**31 - 1
@@ -72,7 +63,8 @@ def make_field(setting: Setting, theme: Theme) -> SettingField:
 
 
 def _choice_field(setting: Setting, theme: Theme) -> SettingField:
-    choices = [(value, _WORDS.get(value, value.capitalize())) for value in setting.choices]
+    words = setting.words or setting.choices
+    choices = list(zip(setting.choices, words, strict=True))
     control = SegmentedControl(theme, setting.title, choices)
     field = SettingField(control, lambda value: control.set_value(str(value)))
     control.chosen.connect(field.say)
@@ -135,7 +127,7 @@ def _integer_field(setting: Setting, theme: Theme) -> SettingField:
     )
     if setting.key == "context_length":
         box.setSingleStep(1024)
-    box.setSpecialValueText(LEAST_WORDS.get(setting.key, ""))
+    box.setSpecialValueText(setting.least_word)
     box.setKeyboardTracking(False)
     box.dress(theme)
     theme.changed.connect(box.restyle)

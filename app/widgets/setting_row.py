@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.settings import Setting, Value
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import TextButton
 from app.widgets.label import Label
 from app.widgets.setting_field import make_field
@@ -55,8 +56,8 @@ class SettingRow(QWidget):
         self.field.editor.setAccessibleName(setting.title)
         self.field.editor.setAccessibleDescription(setting.help)
         title.setBuddy(self.field.editor)
-        self._reset = TextButton(theme, "Default")
-        self._reset.setAccessibleName(f"{setting.title}: back to the default")
+        self._reset = TextButton(theme, tr("Default"))
+        self._reset.setAccessibleName(tr("{title}: back to the default", title=setting.title))
         self._reset.clicked.connect(lambda: values.set(setting.key, values.default(setting.key)))
         policy = self._reset.sizePolicy()
         policy.setRetainSizeWhenHidden(True)

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QMenu, QSystemTrayIcon, QWidget
 
 from app.settings import Settings
+from app.translation import tr
 
 LONG_S = 10.0
 
@@ -82,8 +83,8 @@ class Attention(QObject):
         icon = QSystemTrayIcon(QApplication.windowIcon(), self)
         icon.setToolTip("Fireside")
         menu = QMenu(self._window)
-        menu.addAction("Show Fireside").triggered.connect(self.show_requested)
-        menu.addAction("Quit").triggered.connect(self.quit_requested)
+        menu.addAction(tr("Show Fireside")).triggered.connect(self.show_requested)
+        menu.addAction(tr("Quit")).triggered.connect(self.quit_requested)
         icon.setContextMenu(menu)
         icon.activated.connect(self._on_activated)
         icon.messageClicked.connect(self.show_requested)

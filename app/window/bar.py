@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from app.chat.controller import ChatController
 from app.chat.figures import count
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import Label, plain_tooltip
 from app.widgets.meter import Meter
@@ -28,11 +29,11 @@ class Bar(QWidget):
         self._theme = theme
         self._numbers = (0, 0, 0)
         self._preset = ""
-        self.sidebar_button = IconButton(theme, "sidebar", "Show the sidebar (Ctrl+B)")
+        self.sidebar_button = IconButton(theme, "sidebar", tr("Show the sidebar (Ctrl+B)"))
         self.model_button = ModelButton(controller, theme)
         self.options_button = LookButton(theme, "", "", "sliders", "muted")
         self._label = Label("", "muted")
-        self._meter = Meter(theme, "Context used")
+        self._meter = Meter(theme, tr("Context used"))
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.sidebar_button)
         self._row.addWidget(self.model_button)
@@ -65,9 +66,13 @@ class Bar(QWidget):
     def _on_context(self, used: int, reused: int, total: int) -> None:
         self._numbers = (used, reused, total)
         self._meter.set_shares(reused / total if total else 0, used / total if total else 0)
-        explanation = (
-            f"{count(used)} of {count(total)} tokens of the context are used: {count(reused)} reused, "
-            f"{count(max(0, used - reused))} fresh, {count(max(0, total - used))} free."
+        explanation = tr(
+            "{used} of {total} tokens of the context are used: {reused} reused, {fresh} fresh, {free} free.",
+            used=count(used),
+            total=count(total),
+            reused=count(reused),
+            fresh=count(max(0, used - reused)),
+            free=count(max(0, total - used)),
         )
         for widget in (self._label, self._meter):
             widget.setToolTip(explanation)
@@ -86,10 +91,11 @@ class Bar(QWidget):
         used, _, total = self._numbers
         px = self._theme.px
         is_wide = self.width() >= px(600)
-        self._label.setText(f"{'Context ' if is_wide else ''}{count(used)} of {count(total)}")
+        text = tr("Context {used} of {total}") if is_wide else tr("{used} of {total}")
+        self._label.setText(text.format(used=count(used), total=count(total)))
         shown = QFontMetrics(self.font()).elidedText(self._preset, Qt.TextElideMode.ElideRight, px(140))
         self.options_button.setText(shown if self.width() >= px(700) else "")
-        name = f"Options of this chat (Ctrl+Shift+O): preset {self._preset or 'none'}"
+        name = tr("Options of this chat (Ctrl+Shift+O): preset {preset}", preset=self._preset or tr("none"))
         self.options_button.setAccessibleName(name)
         self.options_button.setToolTip(plain_tooltip(name))
         self._label.setVisible(total > 0)

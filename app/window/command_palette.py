@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from shiboken6 import isValid
 
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.label import Label
 
 DETAIL = int(Qt.ItemDataRole.UserRole) + 1
@@ -94,6 +95,7 @@ class _CommandDelegate(QStyledItemDelegate):
         box: QRect = option.rect
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # each text by its own letters
         if option.state & QStyle.StateFlag.State_Selected:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(self._theme.colour("accent_wash"))
@@ -122,21 +124,21 @@ class CommandPalette(QFrame):
     def __init__(self, theme: Theme, commands: Sequence[PaletteCommand], parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("palette")
-        self.setAccessibleName("Commands")
+        self.setAccessibleName(tr("Commands"))
         self._commands = tuple(commands)
         self._before = QApplication.focusWidget()
         self.field = QLineEdit()
-        self.field.setPlaceholderText("What would you like to do?")
-        self.field.setAccessibleName("Find a command, a chat or a setting")
+        self.field.setPlaceholderText(tr("What would you like to do?"))
+        self.field.setAccessibleName(tr("Find a command, a chat or a setting"))
         self.list = QListView()
         self.list.setObjectName("paletteList")
-        self.list.setAccessibleName("What fits")
+        self.list.setAccessibleName(tr("What fits"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setMouseTracking(True)
         self._model = _CommandsModel(self)
         self.list.setModel(self._model)
         self.list.setItemDelegate(_CommandDelegate(theme, self.list))
-        self._nothing = Label("Nothing has these words.", "help")
+        self._nothing = Label(tr("Nothing has these words."), "help")
         column = QVBoxLayout(self)
         px = theme.px
         column.setContentsMargins(px(10), px(10), px(10), px(10))

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMenu, QMenuBar
 
 from app.chat.controller import ChatController
 from app.settings import SETTINGS
+from app.translation import tr
 from app.window.command_palette import PaletteCommand
 
 
@@ -35,16 +36,18 @@ def palette_commands(
     commands: dict[str, PaletteCommand] = {}
     for command in menu_commands(menu_bar):
         commands.setdefault(command.title, command)
-    chats = [PaletteCommand(one.title, "chat", partial(open_chat, one.id)) for one in controller.conversations]
+    chats = [PaletteCommand(one.title, tr("chat"), partial(open_chat, one.id)) for one in controller.conversations]
     models = [
         PaletteCommand(
-            entry.name, f"load the model · {entry.detail}", partial(controller.load_model, str(entry.path))
+            entry.name,
+            tr("load the model · {detail}", detail=entry.detail),
+            partial(controller.load_model, str(entry.path)),
         )
         for entry in controller.models
         if not entry.problem
     ]
     settings = [
-        PaletteCommand(setting.title, "setting", partial(show_setting, setting.title))
+        PaletteCommand(setting.title, tr("setting"), partial(show_setting, setting.title))
         for setting in SETTINGS
         if setting.title
     ]

@@ -9,19 +9,20 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QGridLayout, QVBoxLayout, QWidget
 
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import LookButton
 from app.widgets.label import Label
 
 _FIXED_SHORTCUTS = (
-    ("Enter", "Send the message"),
-    ("Shift+Enter", "Break the line"),
-    ("Esc", "Stop the answer, leave a field or the settings"),
+    ("Enter", tr("Send the message")),
+    ("Shift+Enter", tr("Break the line")),
+    ("Esc", tr("Stop the answer, leave a field or the settings")),
 )
 
 
 def show_shortcuts(parent: QWidget, theme: Theme, shortcuts: Sequence[tuple[str, str]]) -> QDialog:
     """All shortcuts in two columns; closes with Escape."""
-    dialog, column = _dialog(parent, theme, "Keyboard shortcuts")
+    dialog, column = _dialog(parent, theme, tr("Keyboard shortcuts"))
     grid = QGridLayout()
     grid.setHorizontalSpacing(theme.px(28))
     grid.setVerticalSpacing(theme.px(6))
@@ -39,8 +40,11 @@ def show_about(parent: QWidget, theme: Theme) -> QDialog:
     """What this program is, in three lines."""
     dialog, column = _dialog(parent, theme, "Fireside")
     text = Label(
-        f"Version {_version()}\n\nChats with language models that run on this machine, with an engine of its own.\n"
-        "Nothing you write leaves it. Licensed under Apache-2.0."
+        tr(
+            "Version {version}\n\nChats with language models that run on this machine, with an engine of its own.\n"
+            "Nothing you write leaves it. Licensed under Apache-2.0.",
+            version=_version(),
+        )
     )
     column.insertWidget(1, text)
     dialog.open()
@@ -55,7 +59,7 @@ def _dialog(parent: QWidget, theme: Theme, title: str) -> tuple[QDialog, QVBoxLa
     column.setContentsMargins(theme.px(24), theme.px(20), theme.px(24), theme.px(16))
     column.setSpacing(theme.px(14))
     head = Label(title, "section")
-    close = LookButton(theme, "Close")
+    close = LookButton(theme, tr("Close"))
     close.setDefault(True)
     close.clicked.connect(dialog.reject)
     column.addWidget(head)
@@ -67,4 +71,4 @@ def _version() -> str:
     try:
         return version("fireside")
     except PackageNotFoundError:
-        return "from a checkout"
+        return tr("from a checkout")

@@ -25,6 +25,7 @@ from app.preferences.preferences_page import PreferencesPage
 from app.settings import Settings
 from app.storage.records import ConversationRecord
 from app.theme import Theme, apply_theme
+from app.translation import tr
 from app.widgets.notice_bar import NoticeBar
 from app.window.attention import Attention
 from app.window.bar import Bar
@@ -78,8 +79,8 @@ class MainWindow(QMainWindow):
             (
                 PageEntry(CHAT, "", self._make_chat),
                 *features,
-                PageEntry(TRASH, "Trash", lambda: TrashPage(controller, self._theme)),
-                PageEntry(SETTINGS, "Settings", lambda: PreferencesPage(settings, self._theme), "Ctrl+,"),
+                PageEntry(TRASH, tr("Trash"), lambda: TrashPage(controller, self._theme)),
+                PageEntry(SETTINGS, tr("Settings"), lambda: PreferencesPage(settings, self._theme), "Ctrl+,"),
             )
         )
         self.sidebar = Sidebar(controller, self._theme, self.pages.entries)
@@ -146,10 +147,10 @@ class MainWindow(QMainWindow):
         controller.generation_finished.connect(self._on_answer_ended)
         controller.model_loading.connect(lambda *_progress: self.attention.job_began("model"))
         controller.model_loaded.connect(
-            lambda info: self.attention.job_ended("model", info.name, "The model is loaded.")
+            lambda info: self.attention.job_ended("model", info.name, tr("The model is loaded."))
         )
         controller.model_failed.connect(
-            lambda reason: self.attention.job_ended("model", "The model could not be loaded", reason)
+            lambda reason: self.attention.job_ended("model", tr("The model could not be loaded"), reason)
         )
         for signal in (
             controller.conversations_changed,
@@ -242,7 +243,9 @@ class MainWindow(QMainWindow):
         self.sidebar.focus_search()
 
     def _open_model(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(self, "Open a model file", "", "Models (*.gguf);;All files (*)")
+        name, _ = QFileDialog.getOpenFileName(
+            self, tr("Open a model file"), "", tr("Models (*.gguf);;All files (*)")
+        )
         if name:
             self._controller.load_model(name)
 
@@ -264,8 +267,8 @@ class MainWindow(QMainWindow):
         records = [record for id_ in conversation_ids if (record := self._record(id_)) is not None]
         if not records:
             return
-        suggestion = file_name_for(records[0].title) if len(records) == 1 else "Chats"
-        name, chosen = QFileDialog.getSaveFileName(self, "Export", f"{suggestion}.json", FILTERS)
+        suggestion = file_name_for(records[0].title) if len(records) == 1 else tr("Chats")
+        name, chosen = QFileDialog.getSaveFileName(self, tr("Export"), f"{suggestion}.json", FILTERS)
         if name:
             path = Path(name)
             suffix = chosen[chosen.rfind("*") + 1 : -1] if chosen else ".json"
@@ -274,7 +277,9 @@ class MainWindow(QMainWindow):
             )
 
     def _import(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(self, "Import chats", "", "Exported chats (*.json);;All files (*)")
+        name, _ = QFileDialog.getOpenFileName(
+            self, tr("Import chats"), "", tr("Exported chats (*.json);;All files (*)")
+        )
         if name:
             self._controller.exchange.read(Path(name))
 
@@ -294,10 +299,14 @@ class MainWindow(QMainWindow):
             return
         ids = [record.id for record in records]
         self._controller.delete_conversations(ids)
-        name = f"“{records[0].title[:60]}” was" if len(ids) == 1 else f"{len(ids)} chats were"
+        text = (
+            tr("“{title}” was put into the trash.", title=records[0].title[:60])
+            if len(ids) == 1
+            else tr("{count} chats were put into the trash.", count=len(ids))
+        )
         self.chat_page.notice_bar.show_text(
-            f"{name} put into the trash.",
-            action_name="Undo",
+            text,
+            action_name=tr("Undo"),
             action=lambda: self._controller.restore_conversations(ids),
             for_ms=_UNDO_MS,
         )
@@ -319,7 +328,7 @@ class MainWindow(QMainWindow):
     def _on_answer_ended(self, conversation_id: str, message_id: str) -> None:
         record = self._record(conversation_id)
         if record is not None:
-            self.attention.job_ended(message_id, record.title, "The answer is complete.")
+            self.attention.job_ended(message_id, record.title, tr("The answer is complete."))
 
     def _set_sidebar(self, is_visible: bool) -> None:
         self.sidebar.setVisible(is_visible)
@@ -353,9 +362,11 @@ class MainWindow(QMainWindow):
         menus.copy_answer.setEnabled(bool(messages))
         for action in (menus.rename, menus.pin, menus.delete, menus.export):
             action.setEnabled(record is not None)
-        menus.pin.setText("Unpin the chat" if record is not None and record.is_pinned else "Pin the chat")
+        menus.pin.setText(tr("Unpin the chat") if record is not None and record.is_pinned else tr("Pin the chat"))
         menus.eject.setEnabled(controller.model_info is not None)
-        self.setWindowTitle(f"{record.title} – Fireside" if record is not None and record.title else "Fireside")
+        self.setWindowTitle(
+            tr("{title} – Fireside", title=record.title) if record is not None and record.title else "Fireside"
+        )
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QMenu, QPlai
 
 from app.settings import Settings
 from app.theme import Theme
+from app.translation import tr
 from app.window.pages import SETTINGS, PageEntry
 
 _EDITORS = (QLineEdit, QPlainTextEdit, QTextEdit)
@@ -74,49 +75,49 @@ def build_menus(
 ) -> Menus:
     """Fill the window's menu bar."""
     bar = window.menuBar()
-    bar.setAccessibleName("Menu")
-    file_menu = bar.addMenu("&File")
+    bar.setAccessibleName(tr("Menu"))
+    file_menu = bar.addMenu(tr("&File"))
     standard = QKeySequence.StandardKey
-    _add(file_menu, "New chat", standard.New, actions.new_chat)
-    _add(file_menu, "New folder", "Ctrl+Shift+N", actions.new_folder)
-    _add(file_menu, "Open a model file…", standard.Open, actions.open_model)
+    _add(file_menu, tr("New chat"), standard.New, actions.new_chat)
+    _add(file_menu, tr("New folder"), "Ctrl+Shift+N", actions.new_folder)
+    _add(file_menu, tr("Open a model file…"), standard.Open, actions.open_model)
     file_menu.addSeparator()
-    export = _add(file_menu, "Export the chat…", "Ctrl+Shift+E", actions.export_chats)
-    _add(file_menu, "Export all chats…", "", actions.export_all)
-    _add(file_menu, "Import chats…", "", actions.import_chats)
+    export = _add(file_menu, tr("Export the chat…"), "Ctrl+Shift+E", actions.export_chats)
+    _add(file_menu, tr("Export all chats…"), "", actions.export_all)
+    _add(file_menu, tr("Import chats…"), "", actions.import_chats)
     file_menu.addSeparator()
-    preferences = _add(file_menu, "Settings", "Ctrl+,", lambda: actions.show_page(SETTINGS))
+    preferences = _add(file_menu, tr("Settings"), "Ctrl+,", lambda: actions.show_page(SETTINGS))
     preferences.setMenuRole(QAction.MenuRole.PreferencesRole)
-    _add(file_menu, "Close the window", "Ctrl+W", window.close)
-    leave = _add(file_menu, "Quit", "Ctrl+Q", actions.quit)
+    _add(file_menu, tr("Close the window"), "Ctrl+W", window.close)
+    leave = _add(file_menu, tr("Quit"), "Ctrl+Q", actions.quit)
     leave.setMenuRole(QAction.MenuRole.QuitRole)
-    _build_edit_menu(bar.addMenu("&Edit"), actions)
-    sidebar, options = _build_view_menu(bar.addMenu("&View"), theme, settings, actions, pages)
+    _build_edit_menu(bar.addMenu(tr("&Edit")), actions)
+    sidebar, options = _build_view_menu(bar.addMenu(tr("&View")), theme, settings, actions, pages)
 
-    chat = bar.addMenu("&Chat")
-    _add(chat, "Write a message", "Ctrl+L", actions.write)
-    _add(chat, "Attach files…", "Ctrl+Shift+A", actions.attach)
-    stop = _add(chat, "Stop the answer", "Ctrl+.", actions.stop)
-    regenerate = _add(chat, "Regenerate the answer", "Ctrl+R", actions.regenerate)
-    continue_answer = _add(chat, "Continue the answer", "Ctrl+Shift+R", actions.continue_answer)
-    _add(chat, "Previous version", "Alt+Left", actions.previous_version)
-    _add(chat, "Next version", "Alt+Right", actions.next_version)
-    edit_last = _add(chat, "Edit the last message", "Ctrl+Up", actions.edit_last)
-    copy_answer = _add(chat, "Copy the last answer", "Ctrl+Shift+C", actions.copy_answer)
+    chat = bar.addMenu(tr("&Chat"))
+    _add(chat, tr("Write a message"), "Ctrl+L", actions.write)
+    _add(chat, tr("Attach files…"), "Ctrl+Shift+A", actions.attach)
+    stop = _add(chat, tr("Stop the answer"), "Ctrl+.", actions.stop)
+    regenerate = _add(chat, tr("Regenerate the answer"), "Ctrl+R", actions.regenerate)
+    continue_answer = _add(chat, tr("Continue the answer"), "Ctrl+Shift+R", actions.continue_answer)
+    _add(chat, tr("Previous version"), "Alt+Left", actions.previous_version)
+    _add(chat, tr("Next version"), "Alt+Right", actions.next_version)
+    edit_last = _add(chat, tr("Edit the last message"), "Ctrl+Up", actions.edit_last)
+    copy_answer = _add(chat, tr("Copy the last answer"), "Ctrl+Shift+C", actions.copy_answer)
     chat.addSeparator()
-    rename = _add(chat, "Rename the chat", "F2", actions.rename)
-    pin = _add(chat, "Pin the chat", "Ctrl+Shift+P", actions.toggle_pin)
-    delete = _add(chat, "Delete the chat", "Ctrl+Shift+Backspace", actions.delete)
+    rename = _add(chat, tr("Rename the chat"), "F2", actions.rename)
+    pin = _add(chat, tr("Pin the chat"), "Ctrl+Shift+P", actions.toggle_pin)
+    delete = _add(chat, tr("Delete the chat"), "Ctrl+Shift+Backspace", actions.delete)
 
-    model = bar.addMenu("&Model")
-    _add(model, "Choose a model", "Ctrl+M", actions.choose_model)
-    _add(model, "Open a model file…", "", actions.open_model)
-    eject = _add(model, "Eject the model", "", actions.eject)
+    model = bar.addMenu(tr("&Model"))
+    _add(model, tr("Choose a model"), "Ctrl+M", actions.choose_model)
+    _add(model, tr("Open a model file…"), "", actions.open_model)
+    eject = _add(model, tr("Eject the model"), "", actions.eject)
 
-    help_menu = bar.addMenu("&Help")
-    shortcuts = _add(help_menu, "Keyboard shortcuts", "Ctrl+/", actions.shortcuts)
+    help_menu = bar.addMenu(tr("&Help"))
+    shortcuts = _add(help_menu, tr("Keyboard shortcuts"), "Ctrl+/", actions.shortcuts)
     shortcuts.setShortcuts([QKeySequence("Ctrl+/"), QKeySequence("F1")])
-    about = _add(help_menu, "About Fireside", "", actions.about)
+    about = _add(help_menu, tr("About Fireside"), "", actions.about)
     about.setMenuRole(QAction.MenuRole.AboutRole)
     return Menus(
         stop,
@@ -150,17 +151,17 @@ def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
     edits = [
         _edit_action(menu, name, key, method)
         for name, key, method in (
-            ("Undo", standard.Undo, "undo"),
-            ("Redo", standard.Redo, "redo"),
-            ("Cut", standard.Cut, "cut"),
-            ("Copy", standard.Copy, "copy"),
-            ("Paste", standard.Paste, "paste"),
-            ("Select all", standard.SelectAll, "selectAll"),
+            (tr("Undo"), standard.Undo, "undo"),
+            (tr("Redo"), standard.Redo, "redo"),
+            (tr("Cut"), standard.Cut, "cut"),
+            (tr("Copy"), standard.Copy, "copy"),
+            (tr("Paste"), standard.Paste, "paste"),
+            (tr("Select all"), standard.SelectAll, "selectAll"),
         )
     ]
     menu.addSeparator()
-    _add(menu, "Search all chats", "Ctrl+Shift+F", actions.search)
-    _add(menu, "Commands", "Ctrl+K", actions.commands)
+    _add(menu, tr("Search all chats"), "Ctrl+Shift+F", actions.search)
+    _add(menu, tr("Commands"), "Ctrl+K", actions.commands)
 
     def refresh() -> None:
         focus = QApplication.focusWidget()
@@ -194,24 +195,24 @@ def _edit_action(menu: QMenu, name: str, key: QKeySequence.StandardKey, method: 
 def _build_view_menu(
     menu: QMenu, theme: Theme, settings: Settings, actions: WindowActions, pages: Sequence[PageEntry]
 ) -> tuple[QAction, QAction]:
-    sidebar = _add(menu, "Sidebar", "Ctrl+B", actions.toggle_sidebar)
+    sidebar = _add(menu, tr("Sidebar"), "Ctrl+B", actions.toggle_sidebar)
     sidebar.setCheckable(True)
-    options = _add(menu, "Options of the chat", "Ctrl+Shift+O", actions.toggle_options)
+    options = _add(menu, tr("Options of the chat"), "Ctrl+Shift+O", actions.toggle_options)
     options.setCheckable(True)
     for entry in pages:
         if entry.title and entry.name != SETTINGS:
             _add(menu, entry.title, entry.keys, partial(actions.show_page, entry.name))
     menu.addSeparator()
     standard = QKeySequence.StandardKey
-    zoom_in = _add(menu, "Larger text", standard.ZoomIn, theme.zoom_in)
+    zoom_in = _add(menu, tr("Larger text"), standard.ZoomIn, theme.zoom_in)
     zoom_in.setShortcuts([*zoom_in.shortcuts(), QKeySequence("Ctrl+=")])
-    _add(menu, "Smaller text", standard.ZoomOut, theme.zoom_out)
-    _add(menu, "Text as designed", "Ctrl+0", theme.zoom_reset)
+    _add(menu, tr("Smaller text"), standard.ZoomOut, theme.zoom_out)
+    _add(menu, tr("Text as designed"), "Ctrl+0", theme.zoom_reset)
     menu.addSeparator()
-    looks = menu.addMenu("Theme")
+    looks = menu.addMenu(tr("Theme"))
     group = QActionGroup(looks)
     by_value: dict[str, QAction] = {}
-    for value, word in (("system", "As the system"), ("light", "Light"), ("dark", "Dark")):
+    for value, word in (("system", tr("As the system")), ("light", tr("Light")), ("dark", tr("Dark"))):
         action = looks.addAction(word)
         action.setCheckable(True)
         action.triggered.connect(lambda _checked=False, value=value: settings.set("theme", value))
@@ -224,7 +225,7 @@ def _build_view_menu(
     show_choice()
     looks.aboutToShow.connect(show_choice)
     menu.addSeparator()
-    _add(menu, "Full screen", standard.FullScreen, actions.toggle_full_screen)
+    _add(menu, tr("Full screen"), standard.FullScreen, actions.toggle_full_screen)
     return sidebar, options
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QIcon, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen
-from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QStyle, QWidget
 
 from app.chat.controller import ChatController
 from app.theme import Theme, pixmap
+from app.translation import tr, trn
 from app.widgets.label import plain_tooltip
 from engine.protocol import ModelInfo
 
@@ -48,9 +49,9 @@ class ModelButton(QPushButton):
         if info is not None:
             self._show(info.name, facts(info))
         elif any(not entry.problem for entry in self._controller.models):
-            self._show("Choose a model", "none is loaded")
+            self._show(tr("Choose a model"), tr("none is loaded"))
         else:
-            self._show("No model yet", "")
+            self._show(tr("No model yet"), "")
 
     def make_menu(self) -> QMenu:
         """The models on this machine, and what can be done with the loaded one."""
@@ -66,9 +67,9 @@ class ModelButton(QPushButton):
                 action.triggered.connect(lambda _checked=False, path=entry.path: controller.load_model(str(path)))
         if controller.models:
             menu.addSeparator()
-        menu.addAction(theme.icon("file"), "Open a model file…\tCtrl+O").triggered.connect(self.open_requested)
+        menu.addAction(theme.icon("file"), tr("Open a model file…\tCtrl+O")).triggered.connect(self.open_requested)
         if info is not None:
-            menu.addAction(theme.icon("eject"), _menu_text(f"Eject {info.name}")).triggered.connect(
+            menu.addAction(theme.icon("eject"), _menu_text(tr("Eject {name}", name=info.name))).triggered.connect(
                 controller.eject_model
             )
         return menu
@@ -122,24 +123,30 @@ class ModelButton(QPushButton):
 
     def _paint_text(self, painter: QPainter) -> None:
         theme, px = self._theme, self._theme.px
-        middle = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        direction, whole = self.layoutDirection(), self.rect()
+        leading = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        middle = int(QStyle.visualAlignment(direction, leading))
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)
         right = self.width() - px(13) - px(16)
         names = self._name_metrics()
         left = px(13)
         name = names.elidedText(self._name, Qt.TextElideMode.ElideRight, max(0, right - left - px(10)))
         painter.setFont(theme.font(14, weight=QFont.Weight.DemiBold))
         painter.setPen(theme.colour("text"))
-        painter.drawText(QRect(left, 0, right - left, self.height()), middle, name)
+        area = QRect(left, 0, right - left, self.height())
+        painter.drawText(QStyle.visualRect(direction, whole, area), middle, name)
         left += names.horizontalAdvance(name) + px(10)
         room = right - left - px(6)
         if self._detail and room > px(40):
             painter.setFont(theme.font(12.5))
             painter.setPen(theme.colour("muted"))
             detail = self._detail_metrics().elidedText(self._detail, Qt.TextElideMode.ElideRight, room)
-            painter.drawText(QRect(left, 0, room, self.height()), middle, detail)
+            area = QRect(left, 0, room, self.height())
+            painter.drawText(QStyle.visualRect(direction, whole, area), middle, detail)
         side = px(14)
         arrow = pixmap("chevron-down", theme.palette.muted, side, self.devicePixelRatioF())
-        painter.drawPixmap(self.width() - px(10) - side, (self.height() - side) // 2, arrow)
+        place = QRect(self.width() - px(10) - side, (self.height() - side) // 2, side, side)
+        painter.drawPixmap(QStyle.visualRect(direction, whole, place).topLeft(), arrow)
 
     def _name_metrics(self) -> QFontMetrics:
         return QFontMetrics(self._theme.font(14, weight=QFont.Weight.DemiBold))
@@ -149,7 +156,7 @@ class ModelButton(QPushButton):
 
     def _show(self, name: str, detail: str) -> None:
         self._name, self._detail = name, detail
-        self.setAccessibleName(f"Model: {name}" + (f", {detail}" if detail else ""))
+        self.setAccessibleName(tr("Model: {name}", name=name) + (f", {detail}" if detail else ""))
         self.setToolTip(plain_tooltip(f"{name} · {detail}" if detail else name))
         self.updateGeometry()
         self.update()
@@ -175,7 +182,7 @@ def _menu_text(text: str) -> str:
 
 def facts(info: ModelInfo) -> str:
     """Type, size, device and threads: "Q4_1 · 98 MB · CPU, 2 threads"."""
-    threads = "1 thread" if info.num_threads == 1 else f"{info.num_threads} threads"
+    threads = trn("1 thread", "{count} threads", info.num_threads)
     return f"{info.tensor_type} · {size(info.file_bytes)} · {info.device}, {threads}"
 
 

@@ -13,6 +13,7 @@ from app.chat.controller import ChatController
 from app.chat.conversation_list import ConversationList
 from app.chat.conversation_list_model import Shelf
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import Label
 from app.window.pages import CHAT, PageEntry
@@ -66,14 +67,14 @@ class Sidebar(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._controller = controller
         self._theme = theme
-        self._new = LookButton(theme, "New chat", "primary")
-        self._new.setToolTip("New chat (Ctrl+N)")
-        self._new_menu = IconButton(theme, "chevron-down", "New chat in a folder, new folder")
+        self._new = LookButton(theme, tr("New chat"), "primary")
+        self._new.setToolTip(tr("New chat (Ctrl+N)"))
+        self._new_menu = IconButton(theme, "chevron-down", tr("New chat in a folder, new folder"))
         self._new_menu.setProperty("look", "")
         self._search = SearchField()
-        self._search.setPlaceholderText("Search all chats")
-        self._search.setToolTip("Search all chats (Ctrl+Shift+F)")
-        self._search.setAccessibleName("Search all chats")
+        self._search.setPlaceholderText(tr("Search all chats"))
+        self._search.setToolTip(tr("Search all chats (Ctrl+Shift+F)"))
+        self._search.setAccessibleName(tr("Search all chats"))
         self._search.setClearButtonEnabled(False)
         self.list = ConversationList(theme)
         self._empty = Label("", "help")
@@ -156,9 +157,9 @@ class Sidebar(QWidget):
             self.list.select(self._controller.current_id)
         searched = self._search.text().strip()
         if searched:
-            self._empty.setText(f"No chat has “{searched[:60]}” in its title or messages.")
+            self._empty.setText(tr("No chat has “{searched}” in its title or messages.", searched=searched[:60]))
         else:
-            self._empty.setText("Your chats will be listed here.")
+            self._empty.setText(tr("Your chats will be listed here."))
         self._empty.setVisible(not records and not shelves)
 
     def new_chat(self, folder_id: str | None = None) -> None:
@@ -171,7 +172,7 @@ class Sidebar(QWidget):
         """Make a folder for these chats and let the person name it."""
         self._search.clear()
         self._controller.search("")
-        record = self._controller.folders.make("New folder")
+        record = self._controller.folders.make(tr("New folder"))
         self._controller.move_conversations(conversation_ids, record.id)
         self.list.begin_folder_rename(record.id)
 
@@ -179,10 +180,12 @@ class Sidebar(QWidget):
         """What can be made: a chat in a folder, a folder."""
         menu = QMenu(self)
         for record in self._controller.folders.records():
-            action = menu.addAction(self._theme.icon("folder"), f"New chat in {record.name}".replace("&", "&&"))
+            action = menu.addAction(
+                self._theme.icon("folder"), tr("New chat in {name}", name=record.name).replace("&", "&&")
+            )
             action.triggered.connect(partial(self.new_chat, record.id))
         menu.addSeparator()
-        menu.addAction("New folder").triggered.connect(lambda: self.make_folder())
+        menu.addAction(tr("New folder")).triggered.connect(lambda: self.make_folder())
         return menu
 
     def _show_new_menu(self) -> None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from engine.model.plan import MatMul, Plan, RmsNorm
+from engine.model.plan import ExpertMatMul, HeadMatMul, MatMul, Norm, Plan
 
 KV_VALUE_BYTES = 2  # float16
 
 
 def weight_bytes_per_token(plan: Plan) -> int:
-    """Bytes of weights that one token reads: matrices and norms; of the embedding one row, which is left out."""
-    return sum(op.weight.data.nbytes for op in plan.ops if isinstance(op, MatMul | RmsNorm))
+    """Bytes of weights that one token reads: matrices and norms, and of experts those it uses.
+
+    Of the embedding it reads one row, which is left out.
+    """
+    num_bytes = 0
+    for op in plan.ops:
+        match op:
+            case MatMul(weight=weight) | HeadMatMul(weight=weight):
+                num_bytes += weight.data.nbytes
+            case ExpertMatMul(weight=weight):
+                row_bytes = weight.type.row_bytes(weight.shape[2])
+                num_bytes += row_bytes * op.out.width * plan.num_experts_used
+            case Norm(weight=vector) if vector is not None:
+                num_bytes += vector.data.nbytes
+    return num_bytes
 
 
 def kv_bytes_per_token(plan: Plan, depth: int) -> int:

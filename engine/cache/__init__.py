@@ -1,4 +1,11 @@
-"""The KV cache's blocks: ``block_pool`` counts, ``radix_tree`` remembers prefixes, ``kv_cache`` manages both.
+"""The KV cache: whose blocks are whose, which prefixes they hold, and what of them is on the disk.
 
-``checkpoints`` are the states of recurrent layers on the tree's nodes; ``memory_plan`` sizes it all.
+block_pool                  reference counts of blocks
+radix_tree, checkpoints     prefixes, and the states of recurrent layers after them
+kv_cache                    block tables for sequences over both
+memory_plan                 how many blocks there are
+prompt_logits               the logits after the last few prompts
+history                     what was read for which conversation
+snapshot_file, _store, _key one file; the folder with its quota; what a snapshot is valid for
+snapshots, restoration      conversations to the disk, and back a few megabytes at a time
 """

@@ -113,13 +113,7 @@ class KVCache:
         match = self._match(token_ids, len(token_ids) - 1 if limit is None else limit)
         table = BlockTable(self._tree.root)
         self._tables.add(table)
-        if match.nodes:
-            block_ids = [node.block_id for node in match.nodes]
-            self._pool.retain(block_ids)
-            table._append(block_ids)
-            table._num_shared = len(block_ids)
-            table._node = match.nodes[-1]
-        table.num_reused_tokens = len(match.nodes) * BLOCK_SIZE
+        self._share(table, match.nodes)
         if match.source is not None:
             source = match.source.block_id
             self._pool.retain([source])  # making room must not evict it
@@ -130,6 +124,18 @@ class KVCache:
         if match.checkpoint is not None:
             self._take_state(table, match)
         return table
+
+    def hold(self, token_ids: Sequence[int]) -> BlockTable:
+        """Make a table that holds the full blocks of ``token_ids`` that are cached, and no other slots."""
+        table = BlockTable(self._tree.root)
+        self._tables.add(table)
+        self._share(table, self._tree.match(token_ids, len(token_ids)).nodes)
+        return table
+
+    def path(self, token_ids: Sequence[int]) -> list[Node]:
+        """The tree's nodes that hold ``token_ids``, as far as they are cached. A node that leaves the tree has no
+        parent any more, and until then its block does not change."""
+        return self._tree.path(token_ids)
 
     def reserve(self, table: BlockTable, num_tokens: int) -> bool:
         """Give ``table`` blocks for ``num_tokens`` positions, evicting cached ones; False when there is no room."""
@@ -209,6 +215,15 @@ class KVCache:
         total = self.num_free_blocks + self.num_cached_blocks + self.num_active_blocks
         assert total == self.num_blocks, f"{total} of {self.num_blocks} blocks are accounted for"
         assert self.num_cached_blocks == len(set(in_tree) - {int(i) for t in self._tables for i in t.block_ids})
+
+    def _share(self, table: BlockTable, nodes: Sequence[Node]) -> None:
+        """Begin an empty ``table`` with the blocks of a path."""
+        block_ids = [node.block_id for node in nodes]
+        self._pool.retain(block_ids)
+        table._append(block_ids)
+        table._num_shared = len(nodes)
+        table._node = nodes[-1] if nodes else self._tree.root
+        table.num_reused_tokens = len(nodes) * BLOCK_SIZE
 
     def _settle_checkpoints(self, table: BlockTable, node: Node, num_tokens: int) -> None:
         """Hang on ``node`` what waited for it: the checkpoints of ``table`` within its first ``num_tokens``."""

@@ -30,6 +30,11 @@ class PromptLogits:
             self._rows.move_to_end(key)
         return self._rows.get(key)
 
+    def longest_prefix(self, token_ids: Sequence[int]) -> tuple[int, ...]:
+        """The longest known prompt that ``token_ids`` begin with; empty where there is none."""
+        key = tuple(token_ids)
+        return max((known for known in self._rows if key[: len(known)] == known), key=len, default=())
+
     def put(self, token_ids: Sequence[int], logits: npt.NDArray[np.float32]) -> None:
         """Keep a copy of ``logits``."""
         self._rows[tuple(token_ids)] = logits.copy()

@@ -108,6 +108,21 @@ class RadixTree:
             source.last_used = now
         return Match(tuple(nodes), source, num_tail_tokens)
 
+    def path(self, token_ids: Sequence[int]) -> list[Node]:
+        """The nodes that hold ``token_ids`` as far as the tree has them whole; does not count as use."""
+        node, nodes = self.root, []
+        for start in range(0, len(token_ids), BLOCK_SIZE):
+            tail = tuple(token_ids[start : start + BLOCK_SIZE])
+            child = node.children.get(tail)
+            if child is None:
+                child, overlap = self._longest_overlap(node, tail)
+                if child is not None and overlap == len(tail):
+                    nodes.append(child)
+                break
+            nodes.append(child)
+            node = child
+        return nodes
+
     def match_checkpoint(self, token_ids: Sequence[int], limit: int) -> Match:
         """As ``match``, but of the longest prefix after which a state is kept; empty where there is none."""
         nodes = self.match(token_ids, limit).nodes

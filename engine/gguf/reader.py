@@ -6,6 +6,7 @@ Knows files and shards. Does not know architectures or what tensors and keys mea
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import stat
@@ -31,6 +32,9 @@ from engine.gguf.metadata import Metadata
 from engine.gguf.shards import ShardName, raw_part_of, shard_of, shard_paths
 from engine.gguf.tensor_types import TensorType
 from engine.gguf.tensors import TensorInfo, shown
+
+_PAGE_BYTES = 4096
+_SAMPLED_PAGES = 1024  # in ``identity``
 
 
 class GGUFFile:
@@ -85,6 +89,30 @@ class GGUFFile:
                 self.path, f"it has no tensor {shown(name)}, so its layout is not one known here"
             )
         return tensor
+
+    def identity(self) -> bytes:
+        """32 bytes that differ where the model does, without reading all of it.
+
+        Made of the header, of 1,024 pages spread over the weights, of sizes and of times of change, so that a file
+        that was changed in place or replaced is another one. Raises ModelFileError where the file was closed or is
+        gone.
+        """
+        if not self._maps:
+            raise ModelFileError(self.path, "the file was closed; open it again")
+        self.check_not_shortened()
+        digest = hashlib.blake2b(digest_size=32)
+        for path, mapped in zip(self.paths, self._maps, strict=True):
+            try:
+                changed_ns = path.stat().st_mtime_ns
+            except OSError as error:
+                raise _unreadable(path, error) from None
+            digest.update(f"{len(mapped)} {changed_ns} ".encode())
+            own = [tensor for tensor in self.tensors.values() if self.paths[tensor.shard] == path]
+            digest.update(memoryview(mapped)[: min((tensor.offset for tensor in own), default=len(mapped))])
+            step = max(_PAGE_BYTES, len(mapped) // _SAMPLED_PAGES)
+            for start in range(0, len(mapped), step):
+                digest.update(memoryview(mapped)[start : start + _PAGE_BYTES])
+        return digest.digest()
 
     def check_not_shortened(self) -> None:
         """Raises TruncatedFileError where a file became shorter: reading past its new end would end the process."""

@@ -36,6 +36,8 @@ class Backend(Protocol):
 
     max_batch_tokens: int
     kv_bytes: int  # of the KV cache when all its blocks are written
+    block_bytes: int  # of one block in all layers
+    kv_format: str  # equal only where another backend would write the same bytes: layout, type, kernels
 
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         """Run one step; slices may continue each other, all keys and values are written before any is attended to.
@@ -47,6 +49,14 @@ class Backend(Protocol):
 
     def copy_block(self, source: int, target: int) -> None:
         """Copy the keys and values of block ``source`` to block ``target`` in all layers."""
+        ...
+
+    def read_blocks(self, block_ids: npt.NDArray[np.int32], out: npt.NDArray[np.uint8]) -> None:
+        """Copy blocks to ``out``, (blocks, block_bytes) uint8: each as it would lie in a file."""
+        ...
+
+    def write_blocks(self, block_ids: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
+        """Copy what ``read_blocks`` gave, (blocks, block_bytes) uint8, to blocks."""
         ...
 
     def close(self) -> None:

@@ -1,116 +1,50 @@
-"""The NumPy definition of every op of a plan, and a backend made of them: slow, short, and right.
+"""A backend made of the NumPy definitions of ops: slow, short, and right.
 
-Other backends are tested against it. It knows ops, buffers and tensors, and nothing of architectures.
+Other backends are tested against it. It knows ops, buffers and tensors, and nothing of architectures. A row of a
+buffer with ``rows="pairs"`` is token * experts used + rank of the expert.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from engine.kernels import definitions
 from engine.kernels.backend import SequenceSlice
+from engine.kernels.definitions import Floats
 from engine.kernels.dequantize import DequantizedWeights, dequantize_rows, dequantize_vector
 from engine.model.plan import (
     BLOCK_SIZE,
-    Activation,
+    Activate,
     Add,
     Attention,
+    Buffer,
+    Clamp,
+    Combine,
+    Copy,
+    Dispatch,
     Embed,
+    ExpertMatMul,
     GatedActivation,
+    HeadMatMul,
     MatMul,
+    Norm,
     Op,
     Plan,
-    RmsNorm,
     Rope,
-    RopeTable,
+    Route,
+    Scale,
+    ScaleByPosition,
     SelectRows,
     SoftCap,
+    Tensor,
     WriteKV,
 )
 
-Floats = npt.NDArray[np.float32]
-
 DEFAULT_WEIGHT_BYTES = 2 << 30
-
-
-def rms_norm(x: Floats, weight: Floats, eps: float, num_groups: int = 1) -> Floats:
-    """``x`` is (rows, width); each of ``num_groups`` parts of a row is divided by its root mean square."""
-    groups = x.reshape(len(x), num_groups, x.shape[1] // num_groups)
-    mean_square = np.mean(np.square(groups, dtype=np.float64), axis=-1, keepdims=True)
-    normed = groups / np.sqrt(mean_square + eps) * weight
-    result: Floats = normed.reshape(x.shape).astype(np.float32)
-    return result
-
-
-def rotate(x: Floats, positions: npt.NDArray[np.int64], table: RopeTable, head_dim: int) -> Floats:
-    """``x`` is (tokens, heads * head_dim); the leading values of each head turn by position times frequency."""
-    num_pairs = len(table.inv_freq)
-    angles = positions[:, None, None] * table.inv_freq  # (tokens, 1, pairs) float64
-    cos, sin = np.cos(angles) * table.magnitude, np.sin(angles) * table.magnitude
-    heads = x.reshape(len(x), -1, head_dim)
-    if table.interleaved:
-        first, second = slice(0, 2 * num_pairs, 2), slice(1, 2 * num_pairs, 2)
-    else:
-        first, second = slice(0, num_pairs), slice(num_pairs, 2 * num_pairs)
-    rotated = heads.copy()
-    rotated[..., first] = heads[..., first] * cos - heads[..., second] * sin
-    rotated[..., second] = heads[..., first] * sin + heads[..., second] * cos
-    return rotated.reshape(x.shape)
-
-
-def activate(x: Floats, activation: Activation) -> Floats:
-    """SiLU, or GELU by its tanh approximation."""
-    if activation is Activation.SILU:
-        return x * _sigmoid(x)
-    # 0.5 (1 + tanh y) = sigmoid(2 y)
-    return x * _sigmoid(2.0 * np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))
-
-
-def _sigmoid(x: Floats) -> Floats:
-    """Without overflow: only exp of numbers up to 0."""
-    small = np.exp(-np.abs(x))
-    result: Floats = (np.where(x >= 0, 1.0, small) / (1.0 + small)).astype(np.float32)
-    return result
-
-
-def soft_cap(x: Floats, cap: float) -> Floats:
-    """Squeeze into (-cap, cap)."""
-    result: Floats = np.tanh(x / np.float32(cap)) * np.float32(cap)
-    return result
-
-
-def attend(query: Floats, keys: Floats, values: Floats, start: int, op: Attention) -> Floats:
-    """Attention of one sequence.
-
-    ``query`` is (tokens, num_heads * key_dim) for positions from ``start``; ``keys`` and ``values`` are
-    (start + tokens, num_kv_heads, dim). Returns (tokens, num_heads * value_dim).
-    """
-    num_tokens, num_kv_heads = len(query), keys.shape[1]
-    num_grouped = op.num_heads // num_kv_heads
-    grouped = query.reshape(num_tokens, num_kv_heads, num_grouped, -1).transpose(1, 2, 0, 3)
-    # (kv heads, heads of each, tokens, positions)
-    scores = grouped @ keys.transpose(1, 2, 0)[:, None] * np.float32(op.scale)
-    if op.soft_cap is not None:
-        scores = soft_cap(scores, op.soft_cap)
-    distance = np.arange(start, start + num_tokens)[:, None] - np.arange(start + num_tokens)
-    is_visible = distance >= 0
-    if op.window is not None:
-        is_visible &= distance < op.window
-    scores = np.where(is_visible, scores, -np.inf)
-    top = scores.max(axis=-1, keepdims=True)
-    if op.sinks is not None:
-        sinks = dequantize_vector(op.sinks).reshape(num_kv_heads, num_grouped, 1, 1)
-        top = np.maximum(top, sinks)
-    shares = np.exp(scores - top)
-    total = shares.sum(axis=-1, keepdims=True)
-    if op.sinks is not None:
-        total = total + np.exp(sinks - top)
-    attended = shares / total @ values.transpose(1, 0, 2)[:, None]
-    result: Floats = attended.transpose(2, 0, 1, 3).reshape(num_tokens, -1).astype(np.float32)
-    return result
 
 
 @dataclass(eq=False)
@@ -122,6 +56,7 @@ class _Step:
         token_ids, positions: (tokens,).
         wanted: rows of the token buffers whose logits are wanted.
         buffers: values by buffer name.
+        experts, expert_weights: of the last choice, (tokens, experts used).
     """
 
     slices: list[tuple[SequenceSlice, slice]]
@@ -129,6 +64,8 @@ class _Step:
     positions: npt.NDArray[np.int64]
     wanted: npt.NDArray[np.int64]
     buffers: dict[str, Floats]
+    experts: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    expert_weights: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
 
 
 class ReferenceBackend:
@@ -138,6 +75,8 @@ class ReferenceBackend:
         max_batch_tokens: most tokens of one step.
         num_blocks: blocks of the KV cache.
         kv_bytes: bytes of the KV cache.
+        block_bytes: of one block in all layers.
+        kv_format: changes with what the KV cache holds.
     """
 
     def __init__(
@@ -158,6 +97,8 @@ class ReferenceBackend:
         self._keys = [np.zeros((*shape, kv.key_dim), kv_type) for shape, kv in zip(shapes, plan.kv_layers)]
         self._values = [np.zeros((*shape, kv.value_dim), kv_type) for shape, kv in zip(shapes, plan.kv_layers)]
         self.kv_bytes = sum(array.nbytes for array in (*self._keys, *self._values))
+        self.block_bytes = kv_bytes_per_block(plan, kv_type)
+        self.kv_format = f"reference {np.dtype(kv_type)} {plan.kv_layers}"
 
     def run(self, slices: Sequence[SequenceSlice]) -> Floats:
         """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache."""
@@ -171,6 +112,20 @@ class ReferenceBackend:
         """Copy a block's keys and values in all layers."""
         for array in (*self._keys, *self._values):
             array[target] = array[source]
+
+    def read_blocks(self, block_ids: npt.NDArray[np.int32], out: npt.NDArray[np.uint8]) -> None:
+        """Copy blocks to ``out``, (blocks, block_bytes) uint8."""
+        layers = [array[block_ids] for array in (*self._keys, *self._values)]
+        out[...] = np.concatenate([layer.reshape(len(block_ids), -1).view(np.uint8) for layer in layers], axis=1)
+
+    def write_blocks(self, block_ids: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
+        """Copy what ``read_blocks`` gave to blocks."""
+        offset = 0
+        for array in (*self._keys, *self._values):
+            end = offset + array[0].nbytes
+            part = np.ascontiguousarray(data[:, offset:end]).view(array.dtype)
+            array[block_ids] = part.reshape(len(block_ids), *array.shape[1:])
+            offset = end
 
     def close(self) -> None:
         """Free the cache and the weights."""
@@ -219,36 +174,83 @@ class ReferenceBackend:
         buffers = step.buffers
         match op:
             case Embed():
-                rows = dequantize_rows(op.weight, step.token_ids)
-                buffers[op.out.name] = rows * np.float32(op.scale)
-            case RmsNorm():
-                weight = dequantize_vector(op.weight)
-                buffers[op.out.name] = rms_norm(buffers[op.x.name], weight, op.eps, op.num_groups)
+                rows = step.positions.astype(np.int32) if op.by_position else step.token_ids
+                buffers[op.out.name] = dequantize_rows(op.weight, rows) * np.float32(op.scale)
+            case Norm():
+                buffers[op.out.name] = definitions.norm(buffers[op.x.name], op)
             case MatMul():
                 buffers[op.out.name] = self._matmul(buffers[op.x.name], op)
+            case HeadMatMul():
+                self._head_matmul(op, step)
+            case Copy():
+                self._copy(op, step)
             case Rope():
-                buffers[op.x.name] = rotate(buffers[op.x.name], step.positions, op.table, op.head_dim)
+                x = buffers[op.x.name]
+                buffers[op.x.name] = definitions.rotate(x, step.positions, op.table, op.head_dim, op.first)
             case WriteKV():
                 self._write_kv(op, step)
             case Attention():
                 buffers[op.out.name] = self._attention(op, step)
-            case GatedActivation():
-                gate = activate(buffers[op.gate.name], op.activation)
-                buffers[op.out.name] = gate * buffers[op.up.name]
-            case Add():
-                buffers[op.out.name] = buffers[op.x.name] + buffers[op.y.name]
             case SelectRows():
                 buffers[op.out.name] = buffers[op.x.name][step.wanted]
-            case SoftCap():
-                buffers[op.out.name] = soft_cap(buffers[op.x.name], op.cap)
+            case Route():
+                step.experts, step.expert_weights = definitions.route(
+                    buffers[op.logits.name], op, self._plan.num_experts_used
+                )
+            case Dispatch() | ExpertMatMul() | Combine():
+                buffers[op.out.name] = self._on_pairs(op, step)
             case _:
-                raise NotImplementedError(f"the reference backend has no op {type(op).__name__}")
+                _execute_on_values(op, step)
 
     def _matmul(self, x: Floats, op: MatMul) -> Floats:
         out = np.empty((len(x), op.out.width), np.float32)
         for rows, panel in self._weights.panels(op.weight):
             np.matmul(x, panel.T, out=out[:, rows])
         return out if op.bias is None else out + dequantize_vector(op.bias)
+
+    def _head_matmul(self, op: HeadMatMul, step: _Step) -> None:
+        _, num_rows, num_columns = op.weight.shape
+        heads = _heads(step.buffers[op.x.name], op.num_heads)
+        out = _heads(_writable(op.out, step), op.num_heads)
+        for head, matrix in enumerate(self._matrices(op.weight)):
+            out[:, head, :num_rows] = heads[:, head, :num_columns] @ matrix.T
+
+    def _copy(self, op: Copy, step: _Step) -> None:
+        x = step.buffers[op.x.name]
+        source = x[:, None] if op.is_shared else _heads(x, op.num_heads)
+        target = _heads(_writable(op.out, step), op.num_heads)
+        target[..., op.out_first : op.out_first + op.count] = source[..., op.first : op.first + op.count]
+
+    def _on_pairs(self, op: Dispatch | ExpertMatMul | Combine, step: _Step) -> Floats:
+        x, num_tokens = step.buffers[op.x.name], len(step.token_ids)
+        weights = step.expert_weights[..., None]
+        match op:
+            case Dispatch():
+                pairs = np.repeat(x[:, None], step.experts.shape[1], axis=1)
+                result = pairs * weights if op.is_weighted else pairs
+                return result.reshape(-1, x.shape[1])
+            case Combine():
+                pairs = x.reshape(num_tokens, -1, x.shape[1])
+                total: Floats = (pairs * weights if op.is_weighted else pairs).sum(axis=1)
+                return total
+            case ExpertMatMul():
+                return self._expert_matmul(x, op, step.experts.reshape(-1))
+
+    def _expert_matmul(self, x: Floats, op: ExpertMatMul, experts: npt.NDArray[np.int64]) -> Floats:
+        out = np.empty((len(x), op.out.width), np.float32)
+        matrices = self._matrices(op.weight)
+        biases = None if op.bias is None else dequantize_vector(op.bias).reshape(len(matrices), -1)
+        for expert in np.unique(experts):
+            rows = experts == expert
+            matrix = matrices[expert][op.first_row : op.first_row + op.out.width]
+            out[rows] = x[rows] @ matrix.T + (0.0 if biases is None else biases[expert])
+        return out
+
+    def _matrices(self, weight: Tensor) -> Floats:
+        """A tensor of several matrices, (matrices, rows, columns)."""
+        count, num_rows, num_columns = weight.shape
+        flat = Tensor(weight.name, weight.type, (count * num_rows, num_columns), weight.data)
+        return np.asarray(dequantize_rows(flat, slice(None))).reshape(weight.shape)
 
     def _write_kv(self, op: WriteKV, step: _Step) -> None:
         for part, rows in step.slices:
@@ -267,8 +269,54 @@ class ReferenceBackend:
                 layer[blocks].reshape(-1, *layer.shape[2:])[:num_positions].astype(np.float32)
                 for layer in (self._keys[op.kv_layer], self._values[op.kv_layer])
             )
-            out[rows] = attend(step.buffers[op.query.name][rows], keys, values, part.start, op)
+            out[rows] = definitions.attend(step.buffers[op.query.name][rows], keys, values, part.start, op)
         return out
+
+
+def _heads(x: Floats, num_heads: int) -> Floats:
+    """(rows, heads, head_dim), a view."""
+    return x.reshape(len(x), num_heads, -1)
+
+
+def _writable(buffer: Buffer, step: _Step) -> Floats:
+    """The buffer's values to be written in part."""
+    return step.buffers.setdefault(buffer.name, np.zeros((len(step.token_ids), buffer.width), np.float32))
+
+
+def _execute_on_values(op: Op, step: _Step) -> None:
+    """The ops that work on single values of rows."""
+    buffers = step.buffers
+    match op:
+        case GatedActivation():
+            buffers[op.out.name] = _gated(buffers[op.gate.name], buffers[op.up.name], op)
+        case Activate():
+            buffers[op.out.name] = definitions.activate(buffers[op.x.name], op.activation, op.parameters)
+        case Add():
+            buffers[op.out.name] = buffers[op.x.name] + buffers[op.y.name]
+        case Scale():
+            buffers[op.out.name] = buffers[op.x.name] * np.float32(op.factor)
+        case ScaleByPosition():
+            steps = np.floor((step.positions + op.offset) / op.length)
+            factors = (1.0 + op.scale * np.log(steps + 1.0)).astype(np.float32)
+            buffers[op.x.name] = buffers[op.x.name] * factors[:, None]
+        case Clamp():
+            buffers[op.out.name] = np.clip(buffers[op.x.name], -op.limit, op.limit)
+        case SoftCap():
+            buffers[op.out.name] = definitions.soft_cap(buffers[op.x.name], op.cap)
+        case _:
+            raise NotImplementedError(f"the reference backend has no op {type(op).__name__}")
+
+
+def _gated(gate: Floats, up: Floats, op: GatedActivation) -> Floats:
+    if op.limit is not None:
+        up = np.clip(up, -op.limit, op.limit)
+        gate = np.minimum(gate, op.limit) if op.is_limit_early else gate
+    factor = definitions.activate(gate, op.activation)
+    if op.limit is not None and not op.is_limit_early:
+        factor = np.minimum(factor, op.limit)
+    product = _heads(up + np.float32(op.up_offset), gate.shape[1]) * factor[..., None]
+    result: Floats = product.reshape(up.shape)
+    return result
 
 
 def kv_bytes_per_block(plan: Plan, kv_type: npt.DTypeLike = np.float32) -> int:

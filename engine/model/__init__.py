@@ -1,11 +1,13 @@
 """A model's numbers, tensors and plan, made from its file.
 
-``hyperparameters`` reads and checks the header, ``weights`` binds the tensors, ``builder`` makes the ``plan`` that
-a backend executes; ``architectures`` holds one row of data for each architecture. Nothing here computes a token.
+``header`` reads and checks the header into ``hyperparameters``, ``weights`` binds the tensors, ``graph`` makes the
+``plan`` that a backend executes; ``architectures`` holds one row of data for each architecture. Nothing here
+computes a token.
 """
 
-from engine.model.builder import build_plan, load_plan
-from engine.model.hyperparameters import Hyperparameters, LayerHyperparameters, read_hyperparameters
+from engine.model.graph import build_plan, load_plan
+from engine.model.header import read_hyperparameters
+from engine.model.hyperparameters import Hyperparameters, LayerHyperparameters
 from engine.model.weights import Weights, bind_weights
 
 __all__ = [

@@ -1,11 +1,11 @@
 """The plan: a model as a flat list of ops over named buffers, the same for every architecture and device.
 
-``build_plan`` (in ``builder``) makes it once at load from an architecture's row and the file's hyperparameters.
+``graph.build_plan`` makes it once at load from an architecture's row and the file's hyperparameters.
 A backend executes it for one batch at a time; it knows ops, buffers and tensors, and nothing of architectures.
 
-A buffer holds float32 rows, one row a token of the batch (``rows="tokens"``) or one row a wanted logit
-(``rows="logits"``). Ops read and write whole buffers; ``out`` may be the same buffer as an input where the
-op's docstring says so.
+A buffer holds float32 rows, one row a token of the batch (``rows="tokens"``), one row a wanted logit
+(``rows="logits"``), or one row a pair of a token and an expert (``rows="pairs"``). Ops read and write whole
+buffers; ``out`` may be the same buffer as an input where the op's docstring says so.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Buffer:
 
     name: str
     width: int
-    rows: Literal["tokens", "logits"] = "tokens"
+    rows: Literal["tokens", "logits", "pairs"] = "tokens"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,33 +64,52 @@ class RopeTable:
 
 
 class Activation(Enum):
-    """Activation of a gated feed-forward."""
+    """What a feed-forward, a gate or a router does with single values."""
 
     SILU = "silu"
     GELU = "gelu"  # tanh approximation
+    QUICK_GELU = "quick gelu"  # x sigmoid(1.702 x)
+    RELU = "relu"
+    RELU_SQUARED = "relu squared"
+    SIGMOID = "sigmoid"
+    SOFTPLUS = "softplus"
+    XIELU = "xielu"  # see ``Activate``
+
+
+class Gating(Enum):
+    """How a router's logits become the weights of the chosen experts."""
+
+    SOFTMAX = "softmax"
+    SIGMOID = "sigmoid"
+    SOFTMAX_OF_CHOSEN = "softmax of the chosen"
 
 
 @dataclass(frozen=True, eq=False)
 class Embed:
-    """out = weight[token_ids] * scale."""
+    """out = weight[token_ids] * scale; with ``by_position`` the rows of the tokens' positions."""
 
     weight: Tensor
     out: Buffer
     scale: float = 1.0
+    by_position: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class RmsNorm:
-    """out = x / sqrt(mean(x^2) + eps) * weight over each of ``num_groups`` equal parts of a row.
+class Norm:
+    """out = x / sqrt(mean(x^2) + eps) * weight + bias over each of ``num_groups`` equal parts of a row.
 
-    ``weight`` has width / num_groups values. ``out`` may be ``x``.
+    With ``is_centered`` the mean of each part is taken off first (layer norm). ``weight`` has width / num_groups
+    values, or width values where the parts have weights of their own; ``bias`` the same; None is none. ``out`` may
+    be ``x``.
     """
 
     x: Buffer
-    weight: Tensor
+    weight: Tensor | None
     out: Buffer
     eps: float
     num_groups: int = 1
+    bias: Tensor | None = None
+    is_centered: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +123,47 @@ class MatMul:
 
 
 @dataclass(frozen=True, eq=False)
+class HeadMatMul:
+    """Each head of ``x`` times a matrix of its own: the first values of ``x``'s head to the first of ``out``'s.
+
+    ``weight`` is (num_heads, rows, columns). A head has width / num_heads values, of which ``columns`` are read
+    and ``rows`` written; the rest of ``out`` stays as it is.
+    """
+
+    x: Buffer
+    weight: Tensor
+    out: Buffer
+    num_heads: int
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """Values ``first`` to ``first + count`` of each head of ``x`` to ``out_first`` on in each head of ``out``.
+
+    A head has width / num_heads values; with ``is_shared`` all of ``x`` is one head, which all of ``out`` get.
+    """
+
+    x: Buffer
+    out: Buffer
+    count: int
+    num_heads: int = 1
+    first: int = 0
+    out_first: int = 0
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Rope:
-    """Rotate the first ``2 * len(inv_freq)`` values of each head of ``x`` in place, by each token's position."""
+    """Rotate ``2 * len(inv_freq)`` values of each head of ``x`` from ``first`` on, by each token's position.
+
+    In place.
+    """
 
     x: Buffer
     num_heads: int
     head_dim: int
     table: RopeTable
+    first: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +180,9 @@ class Attention:
     """Causal grouped-query attention of ``query`` over the cache of ``kv_layer``, which holds the batch itself too.
 
     Query head h uses KV head h // (num_heads // num_kv_heads). Scores are ``scale * q.k``; then, where given,
-    ``soft_cap * tanh(score / soft_cap)``. With ``window`` w a token at p sees positions j with p - j < w.
-    ``sinks`` holds one extra logit a head that takes part in the softmax only.
+    ``soft_cap * tanh(score / soft_cap)``; then less ``slopes[h]`` times the distance. With ``window`` w a token at
+    p sees positions j with p - j < w; with ``chunk`` c those with j // c = p // c. ``sinks`` holds one extra logit
+    a head that takes part in the softmax only.
     """
 
     kv_layer: int
@@ -139,16 +193,38 @@ class Attention:
     window: int | None = None
     soft_cap: float | None = None
     sinks: Tensor | None = None
+    chunk: int | None = None
+    slopes: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class GatedActivation:
-    """out = activation(gate) * up. ``out`` may be ``gate`` or ``up``."""
+    """out = activation(gate) * (up + up_offset). ``out`` may be ``up``, or ``gate`` where that has its width.
+
+    A gate of fewer values serves equal runs of ``up``. With ``limit`` c the second factor is clamped to -c..c
+    before the offset, and the first to at most c: before the activation with ``is_limit_early``, else after it.
+    """
 
     gate: Buffer
     up: Buffer
     out: Buffer
     activation: Activation
+    limit: float | None = None
+    is_limit_early: bool = False
+    up_offset: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Activate:
+    """out = activation(x). ``out`` may be ``x``.
+
+    XIELU has ``parameters`` (n, p, beta, eps): p x^2 + beta x above 0, else (expm1(min(x, eps)) - x) n + beta x.
+    """
+
+    x: Buffer
+    out: Buffer
+    activation: Activation
+    parameters: tuple[float, float, float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +234,34 @@ class Add:
     x: Buffer
     y: Buffer
     out: Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """out = x * factor. ``out`` may be ``x``."""
+
+    x: Buffer
+    out: Buffer
+    factor: float
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleByPosition:
+    """x *= 1 + scale * ln(floor((position + offset) / length) + 1), in place."""
+
+    x: Buffer
+    scale: float
+    length: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Clamp:
+    """out = x held within -limit..limit. ``out`` may be ``x``."""
+
+    x: Buffer
+    out: Buffer
+    limit: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +281,85 @@ class SoftCap:
     cap: float
 
 
-Op = Embed | RmsNorm | MatMul | Rope | WriteKV | Attention | GatedActivation | Add | SelectRows | SoftCap
+# Experts. A router chooses ``Plan.num_experts_used`` of the experts for each token. A buffer with ``rows="pairs"``
+# has a row for each pair of a token and one of its experts, in an order that is the backend's affair.
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """Choose experts by ``logits`` (tokens, experts), for the ops on pairs that follow.
+
+    Scores are the gated logits plus ``bias``, which only the choice sees. With ``num_groups`` equal groups of
+    experts, only those of the ``num_used_groups`` groups whose two best scores have the largest sums can be chosen.
+    The expert is the chosen number // ``divisor``. Its weight is its gated logit; divided by the sum of the chosen
+    ones (at least 2^-14) with ``is_normalized``; times ``scale``.
+    """
+
+    logits: Buffer
+    gating: Gating
+    bias: Tensor | None = None
+    num_groups: int = 1
+    num_used_groups: int = 1
+    is_normalized: bool = False
+    scale: float = 1.0
+    divisor: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Dispatch:
+    """out[pair] = x[its token], times the pair's weight with ``is_weighted``."""
+
+    x: Buffer
+    out: Buffer
+    is_weighted: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertMatMul:
+    """out[pair] = rows ``first_row`` on of weight[its expert] @ x[pair] (+ bias[its expert]).
+
+    ``weight`` is (experts, rows, columns), of which as many rows are used as ``out`` is wide; ``bias`` is
+    (experts, width of ``out``).
+    """
+
+    x: Buffer
+    weight: Tensor
+    out: Buffer
+    bias: Tensor | None = None
+    first_row: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Combine:
+    """out[token] = sum of x[pair] over the token's pairs, each times its weight with ``is_weighted``."""
+
+    x: Buffer
+    out: Buffer
+    is_weighted: bool = True
+
+
+Op = (
+    Embed
+    | Norm
+    | MatMul
+    | HeadMatMul
+    | Copy
+    | Rope
+    | WriteKV
+    | Attention
+    | GatedActivation
+    | Activate
+    | Add
+    | Scale
+    | ScaleByPosition
+    | Clamp
+    | SelectRows
+    | SoftCap
+    | Route
+    | Dispatch
+    | ExpertMatMul
+    | Combine
+)
 
 
 @dataclass(frozen=True)
@@ -200,6 +382,8 @@ class Plan:
         kv_layers: what each ``kv_layer`` index of the ops stores.
         logits: the buffer that holds the result, (logit rows, vocab_size).
         vocab_size: width of ``logits``.
+        num_experts_used: pairs of each token in buffers with ``rows="pairs"``.
+        max_positions: positions that the ops can tell apart; None is any number.
     """
 
     ops: tuple[Op, ...]
@@ -207,3 +391,5 @@ class Plan:
     kv_layers: tuple[KVLayer, ...]
     logits: Buffer
     vocab_size: int
+    num_experts_used: int = 0
+    max_positions: int | None = None

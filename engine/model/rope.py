@@ -37,6 +37,7 @@ class RopeScaling:
             is divided by ``factor`` (YaRN).
         attention_factor: extra factor on cos and sin.
         log_multiplier: YaRN's magnitude is divided by ``1 + 0.1 * log_multiplier * ln(factor)``.
+        is_on_scores: YaRN's magnitude is in the attention scale instead.
     """
 
     kind: RopeScalingKind = RopeScalingKind.NONE
@@ -46,6 +47,7 @@ class RopeScaling:
     beta_slow: float = 1.0
     attention_factor: float = 1.0
     log_multiplier: float = 0.0
+    is_on_scores: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class RopeParameters:
         scaling: applied on top.
         sections: pairs of each of up to four dimensions, of which the fourth stands still for text; empty is none.
         has_interleaved_sections: whether the pairs of the first three take turns.
+        has_factors: whether factors stored as a tensor apply.
     """
 
     rotated_dims: int
@@ -65,6 +68,7 @@ class RopeParameters:
     scaling: RopeScaling = RopeScaling()
     sections: tuple[int, ...] = ()
     has_interleaved_sections: bool = False
+    has_factors: bool = True
 
 
 def rope_table(
@@ -85,7 +89,8 @@ def rope_table(
         kept = _yarn_kept_share(rope)
         inv_freq = inv_freq * kept + inv_freq / scaling.factor * (1.0 - kept)
         stretch = 0.1 * math.log(scaling.factor)
-        magnitude *= (1.0 + stretch) / (1.0 + scaling.log_multiplier * stretch)
+        if not scaling.is_on_scores:
+            magnitude *= (1.0 + stretch) / (1.0 + scaling.log_multiplier * stretch)
     if rope.sections:
         inv_freq = inv_freq * _is_moved_by_text(rope)
     return RopeTable(inv_freq=inv_freq, magnitude=magnitude, interleaved=is_interleaved)

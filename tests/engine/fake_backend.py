@@ -53,6 +53,8 @@ class FakeBackend:
         self.poison: int | None = None  # a token after which all logits are NaN
         self._stored = np.full((num_blocks, BLOCK_SIZE), -1, dtype=np.int32)
         self.kv_bytes = self._stored.nbytes
+        self.block_bytes = self._stored[0].nbytes
+        self.kv_format = "fake"
 
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         assert not self.is_closed.is_set(), "closed"
@@ -88,6 +90,12 @@ class FakeBackend:
     def copy_block(self, source: int, target: int) -> None:
         self._stored[target] = self._stored[source]
         self.num_copied_blocks += 1
+
+    def read_blocks(self, block_ids: npt.NDArray[np.int32], out: npt.NDArray[np.uint8]) -> None:
+        out[...] = self._stored[block_ids].view(np.uint8)
+
+    def write_blocks(self, block_ids: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
+        self._stored[block_ids] = np.ascontiguousarray(data).view(np.int32)
 
     def close(self) -> None:
         self.is_closed.set()

@@ -89,9 +89,11 @@ class FakeLoads:
         hold: while set, a load waits before it is done, reporting progress.
         errors: by file name, what to raise instead.
         before_run: given to each backend.
+        snapshot_key: of the models; empty keeps nothing on the disk.
     """
 
-    def __init__(self, context_length: int = 512, num_blocks: int | None = None) -> None:
+    def __init__(self, context_length: int = 512, num_blocks: int | None = None, snapshot_key: bytes = b"") -> None:
+        self.snapshot_key = snapshot_key
         self.backends: list[FakeBackend] = []
         self.hold = threading.Event()
         self.errors: dict[str, Exception] = {}
@@ -112,7 +114,7 @@ class FakeLoads:
         self.backends.append(backend)
         info = _info(command.path, self._context_length, backend.kv_bytes)
         tokenizer, template = cast(Any, FakeTokenizer()), cast(Any, FakeTemplate())
-        model = FakeModel(info, tokenizer, template, backend, self._num_blocks, ("A notice.",))
+        model = FakeModel(info, tokenizer, template, backend, self._num_blocks, ("A notice.",), self.snapshot_key)
         model._resources.callback(backend.close)
         return model
 

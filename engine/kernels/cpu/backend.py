@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu import step_state as state
-from engine.kernels.cpu.jit import load_kernels
-from engine.kernels.cpu.kv_store import KVStore
+from engine.kernels.cpu.jit import load_kernels, source_hash
+from engine.kernels.cpu.kv_store import KVStore, kv_bytes_per_block
 from engine.kernels.cpu.lowering import assemble, lower
 from engine.kernels.cpu.memory import Memory
 from engine.kernels.cpu.threads import EXECUTOR_KERNELS, ThreadTeam
@@ -30,6 +30,8 @@ class CpuBackend:
         num_blocks: blocks of the KV cache.
         num_threads: threads of a step, the caller's included.
         kv_bytes: bytes of the KV cache when all its blocks are written.
+        block_bytes: of one block in all layers.
+        kv_format: changes with the layout of keys and values and with any kernel.
     """
 
     def __init__(
@@ -47,10 +49,13 @@ class CpuBackend:
         self._plan = plan
         self._kv_store = KVStore(plan, num_blocks)
         self.kv_bytes = self._kv_store.num_bytes
+        self.block_bytes = kv_bytes_per_block(plan)
+        self.kv_format = f"cpu f16 {source_hash(__name__)} {plan.kv_layers}"
         self._memory = Memory(
             max_batch_tokens=max_batch_tokens,
             max_logit_rows=min(_FIRST_LOGIT_ROWS, max_batch_tokens),
             num_blocks=num_blocks,
+            num_experts_used=plan.num_experts_used,
         )
         ops = lower(plan, self._memory, self._kv_store)
         self._kernels = load_kernels([*(op.source for op in ops), *EXECUTOR_KERNELS], on_progress)
@@ -77,6 +82,7 @@ class CpuBackend:
         self._state[state.NUM_TOKENS] = num_tokens
         self._state[state.NUM_LOGIT_ROWS] = num_logit_rows
         self._state[state.NUM_SLICES] = len(slices)
+        self._state[state.NUM_PAIRS] = num_tokens * self._plan.num_experts_used
         self._memory.clear_counters()
         self._team.run()
         return self._memory.rows(self._plan.logits, num_logit_rows)
@@ -84,6 +90,14 @@ class CpuBackend:
     def copy_block(self, source: int, target: int) -> None:
         """Copy a block's keys and values in all layers."""
         self._kv_store.copy_block(source, target)
+
+    def read_blocks(self, block_ids: npt.NDArray[np.int32], out: npt.NDArray[np.uint8]) -> None:
+        """Copy blocks to ``out``, (blocks, block_bytes) uint8."""
+        self._kv_store.read_blocks(block_ids, out)
+
+    def write_blocks(self, block_ids: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
+        """Copy what ``read_blocks`` gave to blocks."""
+        self._kv_store.write_blocks(block_ids, data)
 
     def close(self) -> None:
         """End the threads and free the memory."""
@@ -113,6 +127,8 @@ class CpuBackend:
             raise ValueError("a slice needs at least one token and a position from 0")
         if part.token_ids.min() < 0 or part.token_ids.max() >= self._plan.vocab_size:
             raise ValueError(f"token ids must lie below {self._plan.vocab_size}")
+        if self._plan.max_positions is not None and num_positions > self._plan.max_positions:
+            raise ValueError(f"position {num_positions - 1} of a model with {self._plan.max_positions} positions")
         num_blocks = -(-num_positions // BLOCK_SIZE)
         table = np.ascontiguousarray(part.block_table[:num_blocks], np.int32)
         if len(table) < num_blocks:

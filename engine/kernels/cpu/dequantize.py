@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from engine.gguf.tensor_types import TensorType
-from engine.kernels.cpu.operands import EMBED_OUT, EMBED_ROW_BYTES, EMBED_SCALE, EMBED_WEIGHT, EMBED_WIDTH
+from engine.kernels.cpu.operands import (
+    EMBED_IDS,
+    EMBED_OUT,
+    EMBED_ROW_BYTES,
+    EMBED_SCALE,
+    EMBED_WEIGHT,
+    EMBED_WIDTH,
+)
 from engine.kernels.cpu.simd import (
     bits_to_f32,
     inline,
@@ -25,7 +32,7 @@ from engine.kernels.cpu.simd import (
     store_f32,
     store_f32x16,
 )
-from engine.kernels.cpu.step_state import NUM_TOKENS, SCRATCH, SCRATCH_BYTES, TOKEN_IDS
+from engine.kernels.cpu.step_state import NUM_TOKENS, SCRATCH, SCRATCH_BYTES
 from engine.kernels.cpu.weight_types import weight_type
 
 Kernel = Callable[[int, int, int, int], None]
@@ -52,7 +59,7 @@ def embed_kernel(tensor_type: TensorType) -> Kernel:
         width, out = load_i64(op + 8 * EMBED_WIDTH), load_i64(op + 8 * EMBED_OUT)
         scale = load_f32(op + 8 * EMBED_SCALE)
         scratch = load_i64(step + 8 * SCRATCH) + thread * load_i64(step + 8 * SCRATCH_BYTES)
-        num_tokens, ids = load_i64(step + 8 * NUM_TOKENS), load_i64(step + 8 * TOKEN_IDS)
+        num_tokens, ids = load_i64(step + 8 * NUM_TOKENS), load_i64(step + 8 * load_i64(op + 8 * EMBED_IDS))
         for token in range(num_tokens * thread // num_threads, num_tokens * (thread + 1) // num_threads):
             source = weight + row_bytes * np.int64(load_i32(ids + 4 * token))
             row(source, width, out + 4 * width * token, scale, scratch)

@@ -75,3 +75,9 @@ def activation_bytes(activation: ActivationFormat, width: int, max_tokens: int) 
         return 4 * padded * max(tiles, MATVEC_TOKENS)
     blocks = padded // 32
     return blocks * max(tiles * TILE_BLOCK_BYTES, MATVEC_TOKENS * MATVEC_BLOCK_BYTES)
+
+
+def activation_row_bytes(activation: ActivationFormat, width: int) -> int:
+    """Bytes for each row in either layout; a buffer of whole tiles of rows is a multiple of 64."""
+    padded = padded_width(width, activation)
+    return 4 * padded if activation is ActivationFormat.FLOAT32 else padded // 32 * TILE_BLOCK_BYTES

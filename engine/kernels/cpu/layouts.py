@@ -13,13 +13,15 @@ from __future__ import annotations
 from typing import Final
 
 NORM_X: Final = 0
-NORM_WEIGHT: Final = 1  # address of (width / groups,) float32
+NORM_WEIGHT: Final = 1  # address of (width / groups,) float32, or of (width,); 0: none
 NORM_OUT: Final = 2
 NORM_WIDTH: Final = 3
 NORM_GROUPS: Final = 4
 NORM_EPS: Final = 5  # float32
 NORM_ROWS: Final = 6
 NORM_ACCUMULATE: Final = 7  # 1: add to what is in out
+NORM_WEIGHT_GROUPS: Final = 8  # 1: all parts share the weight; groups: each has its own
+NORM_BIAS: Final = 9  # address like the weight's, or 0
 
 ANGLES_COARSE: Final = 0  # address of (positions / 64, pairs, 2) float64: cos, sin of 64 p times frequency
 ANGLES_FINE: Final = 1  # address of (64, pairs, 2) float64: of p times frequency
@@ -78,8 +80,18 @@ def partial_bytes(rows: int, value_dim: int) -> int:
 GATED_GATE: Final = 0
 GATED_UP: Final = 1
 GATED_OUT: Final = 2
-GATED_WIDTH: Final = 3
+GATED_WIDTH: Final = 3  # of up and out
 GATED_ROWS: Final = 4
+GATED_RUN: Final = 5  # values of up that one value of the gate serves
+GATED_LIMIT: Final = 6  # float32, 0: none
+GATED_IS_EARLY: Final = 7  # 1: the gate is limited before its activation
+GATED_OFFSET: Final = 8  # float32, added to up
+
+ACTIVATE_X: Final = 0
+ACTIVATE_OUT: Final = 1
+ACTIVATE_WIDTH: Final = 2
+ACTIVATE_ROWS: Final = 3
+ACTIVATE_PARAMETERS: Final = 4  # four float32 in as many slots
 
 ADD_X: Final = 0
 ADD_Y: Final = 1
@@ -93,6 +105,54 @@ CAP_WIDTH: Final = 2
 CAP_ROWS: Final = 3
 CAP_CAP: Final = 4  # float32
 
+SCALE_X: Final = 0
+SCALE_OUT: Final = 1
+SCALE_WIDTH: Final = 2
+SCALE_ROWS: Final = 3
+SCALE_FACTOR: Final = 4  # float32
+SCALE_TABLE: Final = 4  # address of (positions,) float32, a factor for each
+
+COPY_X: Final = 0
+COPY_OUT: Final = 1
+COPY_ROWS: Final = 2
+COPY_HEADS: Final = 3
+COPY_COUNT: Final = 4
+COPY_X_ROW: Final = 5  # float32 values from one row to the next
+COPY_X_HEAD: Final = 6  # and from one head to the next
+COPY_OUT_ROW: Final = 7
+COPY_OUT_HEAD: Final = 8
+
 SELECT_X: Final = 0
 SELECT_OUT: Final = 1
 SELECT_WIDTH: Final = 2
+
+ROUTE_LOGITS: Final = 0  # address of (tokens, experts) float32
+ROUTE_EXPERTS: Final = 1
+ROUTE_USED: Final = 2
+ROUTE_BIAS: Final = 3  # address of (experts,) float32, or 0
+ROUTE_GROUPS: Final = 4
+ROUTE_USED_GROUPS: Final = 5
+ROUTE_NORMALIZED: Final = 6
+ROUTE_SCALE: Final = 7  # float32
+ROUTE_DIVISOR: Final = 8
+ROUTE_TABLE: Final = 9  # address of the routing table
+
+# The routing table, int32 and float32 arrays one after the other; pairs are numbered token * used + rank. Sorted
+# pairs lie by expert; the runs of the experts begin at multiples of TOKEN_TILE in quantised rows.
+TABLE_IDS: Final = 0  # slots of the head hold the arrays' addresses: expert of each pair, int32
+TABLE_WEIGHTS: Final = 1  # weight of each pair, float32
+TABLE_ORDER: Final = 2  # pair at each sorted place, int32
+TABLE_PLACES: Final = 3  # sorted place of each pair, int32
+TABLE_ACTIVE: Final = 4  # the experts that have pairs, int32
+TABLE_COUNTS: Final = 5  # pairs of each expert, int32
+TABLE_STARTS: Final = 6  # first sorted place of each expert, int32
+TABLE_TILE_STARTS: Final = 7  # first quantised row of each expert, int32
+TABLE_NUM_ACTIVE: Final = 8  # the number itself
+TABLE_SLOTS: Final = 16
+
+PAIRS_X: Final = 0
+PAIRS_OUT: Final = 1
+PAIRS_WIDTH: Final = 2
+PAIRS_USED: Final = 3
+PAIRS_IS_WEIGHTED: Final = 4
+PAIRS_TABLE: Final = 5

@@ -17,9 +17,9 @@ from engine.kernels.cpu.formats import (
     activation_bytes,
     activation_format,
 )
-from engine.kernels.cpu.gemm import make_gemm
+from engine.kernels.cpu.gemm import Gemm, make_gemm
 from engine.kernels.cpu.matmul_float import make_float_gemm, make_float_matvec
-from engine.kernels.cpu.matvec import Step, generic_step, make_matvec
+from engine.kernels.cpu.matvec import Matvec, Step, generic_step, make_matvec
 from engine.kernels.cpu.matvec_k import K_STEPS
 from engine.kernels.cpu.matvec_legacy import LEGACY_TYPES, legacy_step
 from engine.kernels.cpu.operands import MATMUL_ROWS_KIND
@@ -33,6 +33,7 @@ __all__ = [
     "activation_bytes",
     "activation_format",
     "embed_kernel",
+    "matmul_functions",
     "matmul_kernel",
     "quantize_kernel",
 ]
@@ -50,11 +51,7 @@ def matmul_kernel(tensor_type: TensorType) -> Kernel:
 
     Any number of rows and tokens; the width is a multiple of the type's block. Uses less than 1 MiB of scratch.
     """
-    if tensor_type in FLOAT_LOADS:
-        matvec, gemm = make_float_matvec(tensor_type), make_float_gemm(tensor_type)
-    else:
-        weight = weight_type(tensor_type)
-        matvec, gemm = make_matvec(_matvec_step(tensor_type), tensor_type.name), make_gemm(weight)
+    matvec, gemm = matmul_functions(tensor_type)
 
     def matmul(op: int, step: int, thread: int, num_threads: int) -> None:
         num_tokens = load_i64(step + 8 * load_i64(op + 8 * MATMUL_ROWS_KIND))
@@ -66,6 +63,13 @@ def matmul_kernel(tensor_type: TensorType) -> Kernel:
 
     matmul.__name__ = f"matmul_{tensor_type.name.lower()}"
     return matmul
+
+
+def matmul_functions(tensor_type: TensorType) -> tuple[Matvec, Gemm]:
+    """A thread's share of a MATMUL of few and of many rows, to be inlined into kernels."""
+    if tensor_type in FLOAT_LOADS:
+        return make_float_matvec(tensor_type), make_float_gemm(tensor_type)
+    return make_matvec(_matvec_step(tensor_type), tensor_type.name), make_gemm(weight_type(tensor_type))
 
 
 def _matvec_step(tensor_type: TensorType) -> Callable[[int], Step]:

@@ -20,10 +20,13 @@ FINE_POSITIONS = 64  # positions of the fine table, see ``rope``
 class Memory:
     """Arrays by what they are for; the same question gets the same address."""
 
-    def __init__(self, *, max_batch_tokens: int, max_logit_rows: int, num_blocks: int) -> None:
+    def __init__(
+        self, *, max_batch_tokens: int, max_logit_rows: int, num_blocks: int, num_experts_used: int = 0
+    ) -> None:
         self.max_batch_tokens = max_batch_tokens
         self.max_logit_rows = max_logit_rows
-        self._max_positions = num_blocks * BLOCK_SIZE
+        self.max_pairs = max_batch_tokens * num_experts_used
+        self.max_positions = num_blocks * BLOCK_SIZE
         self._arrays: dict[object, npt.NDArray[np.uint8]] = {}
         self._vectors: dict[int, npt.NDArray[np.float32]] = {}
         self._tensors: list[Tensor] = []
@@ -37,7 +40,8 @@ class Memory:
 
     def rows_of(self, buffer: Buffer) -> int:
         """Rows a buffer has room for."""
-        return self.max_batch_tokens if buffer.rows == "tokens" else self.max_logit_rows
+        rows = {"tokens": self.max_batch_tokens, "logits": self.max_logit_rows, "pairs": self.max_pairs}
+        return rows[buffer.rows]
 
     def buffer(self, buffer: Buffer) -> int:
         """Address of a buffer."""
@@ -93,7 +97,7 @@ class Memory:
         """Addresses of a rope table's coarse and fine angles: (positions, pairs, 2) cosine and sine, float64."""
         if id(table) not in self._tables:
             frequencies = np.asarray(table.inv_freq, np.float64)
-            coarse = np.arange(-(-self._max_positions // FINE_POSITIONS)) * FINE_POSITIONS
+            coarse = np.arange(-(-self.max_positions // FINE_POSITIONS)) * FINE_POSITIONS
             self._tables[id(table)] = (
                 table,
                 _cos_sin(coarse, frequencies) * table.magnitude,

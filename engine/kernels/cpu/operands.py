@@ -39,4 +39,27 @@ EMBED_ROW_BYTES: Final = 1
 EMBED_WIDTH: Final = 2
 EMBED_OUT: Final = 3  # address of (tokens, width) float32
 EMBED_SCALE: Final = 4  # bits of a float32, in the low half
-EMBED_SLOTS: Final = 5
+EMBED_IDS: Final = 5  # slot of the step state that has the rows' numbers: TOKEN_IDS or POSITIONS
+EMBED_SLOTS: Final = 6
+
+# EXPERT_MATMUL: MATMUL for each expert that has pairs, its pairs against its matrix. The slots of MATMUL mean the
+# same, for one expert; those that depend on the expert are filled in on the thread's stack.
+EXPERT_BYTES: Final = 12  # from one expert's matrix to the next
+EXPERT_TABLE: Final = 13  # address of the routing table
+EXPERT_ROW_UNIT: Final = 14  # bytes of one quantised row, see formats.activation_row_bytes
+EXPERT_BLOCK_ROWS: Final = 15  # rows of a matrix that a thread takes at once
+EXPERT_SLOTS: Final = 16
+
+# EXPERT_QUANTIZE: QUANTIZE of each expert's pairs; the slots of QUANTIZE, then:
+EXPERT_QUANTIZE_TABLE: Final = 4
+EXPERT_QUANTIZE_UNIT: Final = 5  # as EXPERT_ROW_UNIT
+
+# HEAD_MATMUL: MATMUL for each head, whose slots are those of one head; ROWS_KIND is the tokens.
+HEAD_X: Final = 12  # address of (tokens, X_ROW) float32
+HEAD_X_ROW: Final = 13  # float32 values from one token to the next
+HEAD_X_HEAD: Final = 14  # and from one head to the next
+HEAD_OUT_HEAD: Final = 15  # float32 values from one head of out to the next
+HEAD_HEADS: Final = 16
+HEAD_BYTES: Final = 17  # from one head's matrix to the next
+HEAD_ROW_UNIT: Final = 18  # as EXPERT_ROW_UNIT
+HEAD_PIECE: Final = 19  # tokens that a thread takes at once, a multiple of TOKEN_TILE

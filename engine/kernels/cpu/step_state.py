@@ -16,6 +16,7 @@ KV_SLOTS = 6  # address, (tokens,) int32: block * 16 + slot in which a token's k
 LOGIT_ROWS = 7  # address, (logit rows,) int32: token of the batch whose row is wanted
 NUM_SLICES = 8  # sequences in the batch
 SLICES = 9  # address, (slices, SLICE_SLOTS) int64, see below
+NUM_PAIRS = 10  # pairs of a token and one of its experts
 NUM_SLOTS = 16  # slots in all, the rest in reserve
 
 # One row of the slices: the tokens of one sequence, which are neighbours in the batch.
@@ -27,5 +28,6 @@ SLICE_SLOTS = 4
 
 ROWS_TOKENS = 0  # rows-kind operand: an op has NUM_TOKENS rows
 ROWS_LOGITS = 1  # or NUM_LOGIT_ROWS: the kind is the index of the slot that holds the count
+ROWS_PAIRS = NUM_PAIRS
 
-MIN_SCRATCH_BYTES = 1 << 20
+MIN_SCRATCH_BYTES = 2 << 20  # the second half is for matmuls of many small matrices

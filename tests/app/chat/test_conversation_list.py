@@ -173,7 +173,7 @@ def test_folders_hold_their_chats(shelves: ConversationList) -> None:
         "Pinned", "Pinned", "Folders", "Home & garden", "Work", "Inside", "Today", "Outside", "Lost"
     ]  # fmt: skip
     assert model.index(3).data(IS_BUSY), "what answers in a folded folder is seen"
-    assert model.index(4).data(Qt.ItemDataRole.AccessibleTextRole) == "Folder Work, 1 chats, unfolded"
+    assert model.index(4).data(Qt.ItemDataRole.AccessibleTextRole) == "Folder Work, chats: 1, unfolded"
     assert [model.index(row).data(FOLDER_ID) for row in (4, 5, 7)] == ["work", "work", ""]
 
 

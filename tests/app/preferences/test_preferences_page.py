@@ -7,7 +7,6 @@ from pytestqt.qtbot import QtBot
 from app.preferences.preferences_page import PreferencesPage
 from app.settings import SETTINGS, Settings
 from app.theme import Theme
-from app.widgets.setting_field import LEAST_WORDS
 from app.widgets.setting_row import SettingRow
 
 
@@ -87,7 +86,3 @@ def test_the_search_filters(page: PreferencesPage) -> None:
     assert page._nothing.isVisible()
     page.search.clear()
     assert all(row.isVisible() for row in page.rows())
-
-
-def test_words_for_the_least_value_belong_to_settings_that_exist() -> None:
-    assert set(LEAST_WORDS) <= {setting.key for setting in SETTINGS}

@@ -45,10 +45,10 @@ def test_zoom_scales_lengths_and_letters(settings: Settings, theme: Theme) -> No
 def test_zoom_has_ends(settings: Settings, theme: Theme) -> None:
     for _ in range(20):
         theme.zoom_in()
-    assert theme.zoom == 2.5
+    assert theme.zoom == 2.0
     for _ in range(20):
         theme.zoom_out()
-    assert theme.zoom == 0.7
+    assert theme.zoom == 0.8
 
 
 def test_the_application_is_dressed_once(theme: Theme, settings: Settings, qapp: QApplication) -> None:

@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pytest
 
 from engine.gguf import TensorType, open_model
-from engine.kernels import reference
+from engine.kernels import definitions
 from engine.kernels.backend import Backend, SequenceSlice
 from engine.kernels.dequantize import DequantizedWeights, dequantize_rows, dequantize_vector
 from engine.kernels.reference import ReferenceBackend, kv_bytes_per_block
 from engine.model import load_plan
-from engine.model.plan import Activation, Attention, Buffer, Plan, RopeTable, Tensor
+from engine.model.plan import Activation, Attention, Buffer, Norm, Plan, RopeTable, Tensor
 from engine.model.weights import MATRIX_TYPES
 from tests.tiny_models import write_tiny_model
 
@@ -39,8 +39,8 @@ def tensor(values: Floats) -> Tensor:
 
 
 def test_rms_norm_divides_each_group_by_its_own_root_mean_square() -> None:
-    x, weight = floats(3, 8), floats(4)
-    normed = reference.rms_norm(x, weight, 1e-5, num_groups=2)
+    x, weight, buffer = floats(3, 8), floats(4), Buffer("b", 8)
+    normed = definitions.norm(x, Norm(buffer, tensor(weight), buffer, 1e-5, num_groups=2))
     for row in range(3):
         for group in range(2):
             part = x[row, group * 4 : group * 4 + 4].astype(np.float64)
@@ -52,7 +52,7 @@ def test_rms_norm_divides_each_group_by_its_own_root_mean_square() -> None:
 def test_rotate_turns_each_pair_by_its_angle(is_interleaved: bool) -> None:
     table = RopeTable(np.array([1.0, 0.1, 0.01]), magnitude=1.25, interleaved=is_interleaved)
     x, positions = floats(2, 16), np.array([0, 1000])
-    rotated = reference.rotate(x, positions, table, head_dim=8)
+    rotated = definitions.rotate(x, positions, table, head_dim=8)
     for token, position in enumerate(positions):
         for head in range(2):
             before = x[token, head * 8 : head * 8 + 8]
@@ -70,13 +70,13 @@ def test_activations_have_their_textbook_values_and_never_overflow() -> None:
     silu = middle / (1 + np.exp(-middle))
     gelu = 0.5 * middle * (1 + np.tanh(math.sqrt(2 / math.pi) * (middle + 0.044715 * middle**3)))
     for activation, expected in ((Activation.SILU, silu), (Activation.GELU, gelu)):
-        result = reference.activate(x, activation)
+        result = definitions.activate(x, activation)
         np.testing.assert_allclose(result[1:-1], expected, atol=1e-6)
         assert (result[0], result[-1]) == (0.0, 1e4)
 
 
 def test_soft_cap_squeezes_and_keeps_small_values() -> None:
-    capped = reference.soft_cap(np.array([0.01, 50.0, 1e6], np.float32), 30.0)
+    capped = definitions.soft_cap(np.array([0.01, 50.0, 1e6], np.float32), 30.0)
     np.testing.assert_allclose(capped, [0.01, 30 * math.tanh(50 / 30), 30.0], rtol=1e-5)
 
 
@@ -100,7 +100,7 @@ def test_attend_equals_a_loop_over_positions(window: int | None, soft_cap: float
         soft_cap=soft_cap,
         sinks=tensor(sinks) if has_sinks else None,
     )
-    attended = reference.attend(query, keys, values, start, op)
+    attended = definitions.attend(query, keys, values, start, op)
     for token in range(num_tokens):
         for head in range(num_heads):
             q, position = query[token, head * key_dim : (head + 1) * key_dim], start + token
@@ -222,6 +222,19 @@ def test_a_copied_block_serves_a_branch_and_leaves_the_original_alone(plan: Plan
     np.testing.assert_allclose(branched, one_shot(plan, branch)[20:], atol=1e-5)
     ahead = runner.run([SequenceSlice(TOKENS[24:30], 24, np.array([4, 8], np.int32), "all")])
     np.testing.assert_allclose(ahead, one_shot(plan)[24:30], atol=1e-5)
+
+
+@pytest.mark.parametrize("kv_type", [np.float32, np.float16])
+def test_blocks_that_were_read_serve_another_backend(plan: Plan, kv_type: type) -> None:
+    first, second = backend(plan, kv_type=kv_type), backend(plan, kv_type=kv_type)
+    first.run([SequenceSlice(TOKENS[:24], 0, np.array([4, 8], np.int32), "none")])
+    data = np.empty((2, first.block_bytes), np.uint8)
+    first.read_blocks(np.array([4, 8], np.int32), data)
+    second.write_blocks(np.array([6, 1], np.int32), data)
+    expected = first.run([SequenceSlice(TOKENS[24:30], 24, np.array([4, 8], np.int32), "all")]).copy()
+    went_on = second.run([SequenceSlice(TOKENS[24:30], 24, np.array([6, 1], np.int32), "all")])
+    np.testing.assert_array_equal(went_on, expected)
+    assert first.kv_format == second.kv_format
 
 
 def test_sixteen_bit_keys_and_values_cost_little_and_take_half(plan: Plan) -> None:

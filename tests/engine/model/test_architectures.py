@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,56 +13,51 @@ from engine.gguf import open_model
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.reference import ReferenceBackend
 from engine.model import load_plan
-from engine.model.architectures import ARCHITECTURES
-from engine.model.plan import Activation
+from engine.model.architectures import ROWS, UNTIED, refusal
 from tests import tiny_models, tiny_models_second
+from tests.golden_models import gelu_tolerance, golden_names, golden_of, write_golden_model
 
-REFUSED = {"ministral3": "grows with the position"}
-
-
-def _golden(goldens: Path, name: str) -> tuple[list[int], dict[str, Any]]:
-    for file in ("tiny_logits.json", "tiny2_logits.json"):
-        content = json.loads((goldens / file).read_text(encoding="utf-8"))
-        if name in content["models"]:
-            return content["tokens"], content["models"][name]
-    raise KeyError(name)
+OWN = sorted({*tiny_models.RECIPES, *tiny_models_second.RECIPES})
+REFUSED = {"glm-dsa": "an indexer", "deepseek32": "an indexer", "gemma3n": "AltUp"}
 
 
-def _write(name: str, folder: Path) -> Path:
-    module = tiny_models if name in tiny_models.RECIPES else tiny_models_second
-    return module.write_tiny_model(name, folder)
-
-
-@pytest.mark.parametrize(
-    "name", sorted({*tiny_models.RECIPES, *tiny_models_second.RECIPES} - set(REFUSED)), ids=str
-)
-def test_logits_are_llama_cpps(name: str, tmp_path: Path, goldens: Path) -> None:
-    tokens, golden = _golden(goldens, name)
-    path = _write(name, tmp_path)
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == golden["sha256"]
+def _check(name: str, path: Path) -> None:
+    golden = golden_of(name)
     with open_model(path) as file:
-        hyperparameters, plan = load_plan(file, golden["n_ctx"])
+        model, plan = load_plan(file, golden.context_length)
         backend = ReferenceBackend(plan, num_blocks=2, max_batch_tokens=24)
-        logits = backend.run(
-            [SequenceSlice(np.array(tokens, np.int32), 0, np.array([1, 0], np.int32), logits="all")]
-        )
+        logits = backend.run([SequenceSlice(golden.token_ids, 0, np.array([1, 0], np.int32), logits="all")])
         backend.close()
         del plan, backend
-    # The goldens of GELU carry the rounding of a table with 16-bit floats.
-    is_gelu = ARCHITECTURES[hyperparameters.architecture].activation is Activation.GELU
-    tolerance = 5e-3 if is_gelu else 1e-4
-    np.testing.assert_allclose(logits[23], golden.get("last_exact", golden["last"]), atol=tolerance)
-    if "pos11_exact" in golden or "last_exact" not in golden:
-        np.testing.assert_allclose(logits[11], golden.get("pos11_exact", golden["pos11"]), atol=tolerance)
-    assert logits.argmax(axis=-1).tolist() == golden.get("argmax_exact", golden["argmax"])
+    for position, expected in golden.logits.items():
+        np.testing.assert_allclose(logits[position], expected, atol=gelu_tolerance(model))
+    assert logits.argmax(axis=-1).tolist() == golden.argmax
 
 
-def test_every_row_has_a_golden() -> None:
-    recipes = [*tiny_models.RECIPES.values(), *tiny_models_second.RECIPES.values()]
-    assert {recipe.architecture for recipe in recipes} == set(ARCHITECTURES)
+@pytest.mark.parametrize("name", OWN)
+def test_logits_are_llama_cpps(name: str, tmp_path: Path) -> None:
+    module = tiny_models if name in tiny_models.RECIPES else tiny_models_second
+    path = module.write_tiny_model(name, tmp_path)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == golden_of(name).sha256
+    _check(name, path)
+
+
+@pytest.mark.parametrize("name", sorted({*golden_names("tiny", "tiny2")} - {*OWN, *REFUSED}))
+def test_logits_of_models_written_by_the_tools_are_llama_cpps(name: str, tmp_path: Path) -> None:
+    _check(name, write_golden_model(name, tmp_path))
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_a_mechanism_without_an_op_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    with open_model(_write(name, tmp_path)) as file, pytest.raises(UnsupportedModelError, match=REFUSED[name]):
+    path = write_golden_model(name, tmp_path)
+    with open_model(path) as file, pytest.raises(UnsupportedModelError, match=REFUSED[name]) as caught:
         load_plan(file)
+    assert "the file itself is fine" in str(caught.value)
+
+
+def test_no_architecture_is_both_supported_and_refused() -> None:
+    names = {row.name for row in ROWS}
+    assert not [name for name in names if refusal(name)]
+    assert names >= UNTIED
+    by_name = [(row.name, row.only_with_layers) for row in ROWS]
+    assert len(by_name) == len(set(by_name))

@@ -12,7 +12,7 @@ import pytest
 
 from engine.gguf import open_model
 from engine.model import load_plan
-from engine.model.plan import Attention, Buffer, Embed, MatMul, Plan, RmsNorm, Rope, SelectRows, SoftCap
+from engine.model.plan import Attention, Buffer, Embed, MatMul, Norm, Plan, Rope, SelectRows, SoftCap
 from tests import tiny_models, tiny_models_second
 
 
@@ -49,12 +49,13 @@ def test_widths_fit_the_matrices_and_rows_change_once(name: str, tmp_path: Path)
         for op in plan.ops:
             if isinstance(op, MatMul):
                 assert op.weight.shape == (op.out.width, op.x.width)
-            if isinstance(op, RmsNorm):
+            if isinstance(op, Norm):
+                assert op.weight is not None
                 assert op.weight.shape == (op.x.width // op.num_groups,)
         selects = [index for index, op in enumerate(plan.ops) if isinstance(op, SelectRows)]
         assert len(selects) == 1
         for op in plan.ops[selects[0] + 1 :]:
-            assert isinstance(op, (RmsNorm, MatMul, SoftCap))
+            assert isinstance(op, (Norm, MatMul, SoftCap))
             assert op.x.rows == op.out.rows == "logits"
 
 
@@ -91,7 +92,7 @@ def test_the_context_chooses_between_long_and_short_factors(tmp_path: Path) -> N
 def test_a_residual_scale_moves_into_the_embedding_and_the_epsilon(tmp_path: Path) -> None:
     with plan_of("granite", tmp_path) as plan:
         embed = next(op for op in plan.ops if isinstance(op, Embed))
-        norm = next(op for op in plan.ops if isinstance(op, RmsNorm))
+        norm = next(op for op in plan.ops if isinstance(op, Norm))
         assert embed.scale == pytest.approx(12.0 / 0.22)
         assert norm.eps == pytest.approx(1e-5 / 0.22**2)
 

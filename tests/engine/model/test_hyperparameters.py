@@ -86,9 +86,15 @@ def test_an_unknown_architecture_is_named_and_never_called_damaged(tmp_path: Pat
     assert "\x1b" not in message
 
 
-def test_a_mixture_of_experts_under_a_known_name_is_unsupported(tmp_path: Path) -> None:
+def test_experts_where_the_architecture_has_none_are_unsupported(tmp_path: Path) -> None:
+    metadata = {key.replace("llama.", "qwen2."): value for key, value in small_metadata().items()}
+    metadata |= {"general.architecture": "qwen2", "qwen2.expert_count": 8}
     with pytest.raises(UnsupportedModelError, match="mixture of experts"):
-        read(tmp_path, {"llama.expert_count": 8})
+        read(tmp_path, dict.fromkeys(small_metadata()) | metadata)
+
+
+def test_blocks_that_predict_several_tokens_are_left_out(tmp_path: Path) -> None:
+    assert read(tmp_path, {"llama.nextn_predict_layers": 1}).num_layers == 1
 
 
 def test_a_hundred_thousand_layers_with_tensors_of_two(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from engine.errors import UnsupportedModelError
 from engine.gguf import TensorType, open_model
 from engine.kernels.dequantize import dequantize_vector
 from engine.model import bind_weights, read_hyperparameters
+from engine.model.weights.parts import AttentionWeights
 from tests.engine.model.small_file import small_metadata, small_tensors, write_small_file
 from tests.gguf_writer import RawTensor
 from tests.tiny_models import write_tiny_model
@@ -26,14 +27,16 @@ def check(
     with open_model(write_small_file(folder, metadata, small_tensors() | tensor_changes)) as file:
         weights = bind_weights(file, read_hyperparameters(file))
         attention = weights.layers[0].attention
-        assert attention is not None
+        assert isinstance(attention, AttentionWeights)
+        assert attention.key is not None
+        assert attention.value is not None
         bound = {
             "query": attention.query.weight,
             "key": attention.key.weight,
             "value": attention.value.weight,
             "key_bias": attention.key.bias,
             "output": weights.output.weight,
-            "output_norm": weights.output_norm,
+            "output_norm": weights.output_norm.weight,
         }
         copies = {
             name: dequantize_vector(tensor).reshape(tensor.shape).copy()
@@ -72,7 +75,8 @@ def test_a_fused_quantized_matrix_is_cut_without_copying(tmp_path: Path) -> None
     with open_model(write_tiny_model("phi3_q8", tmp_path)) as file:
         weights = bind_weights(file, read_hyperparameters(file))
         attention = weights.layers[0].attention
-        assert attention is not None
+        assert isinstance(attention, AttentionWeights)
+        assert attention.key is not None
         whole = file.tensor_data("blk.0.attn_qkv.weight")
         key = attention.key.weight
         assert (key.type, key.shape) == (TensorType.Q8_0, (32, 64))
@@ -115,7 +119,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "three dimensions": ({"blk.0.ffn_up.weight": np.zeros((4, 48, 32), np.float32)}, "shape 4 x 48 x 32"),
     "unknown": ({"blk.0.attn_q_norm.weight": np.ones(8, np.float32)}, r"attn_q_norm\.weight' is no part of it"),
-    "scale": ({"blk.0.attn_q.scale": np.ones(1, np.float32)}, r"attn_q\.scale' is no part of it"),
+    "scale of a norm": ({"blk.0.attn_norm.scale": np.ones(1, np.float32)}, r"attn_norm\.scale' is no part of it"),
+    "wide scale": ({"blk.0.attn_q.scale": np.ones(2, np.float32)}, r"attn_q\.scale has the shape 2, not 1"),
+    "scale that is no number": (
+        {"blk.0.attn_q.scale": np.full(1, np.nan, np.float32)},
+        r"attn_q\.scale is no number",
+    ),
     "integers": (
         {"blk.0.attn_k.weight": RawTensor(TensorType.I8, (16, 32), bytes(16 * 32))},
         r"type I8 of blk\.0\.attn_k\.weight",

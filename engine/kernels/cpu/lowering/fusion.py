@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from engine.model.plan import Add, Buffer, MatMul, Op, RmsNorm
+from engine.model.plan import Add, Buffer, Copy, HeadMatMul, MatMul, Norm, Op
 
 
 def residual_of(ops: Sequence[Op], index: int) -> Buffer | None:
@@ -14,7 +14,7 @@ def residual_of(ops: Sequence[Op], index: int) -> Buffer | None:
     That is so when the Add's other input is its output too, and nothing reads the result of the op otherwise.
     """
     op = ops[index]
-    if not isinstance(op, MatMul | RmsNorm) or index + 1 >= len(ops):
+    if not isinstance(op, MatMul | Norm) or index + 1 >= len(ops):
         return None
     add = ops[index + 1]
     if not isinstance(add, Add) or op.out in (op.x, add.out):
@@ -36,6 +36,7 @@ def _is_read(buffer: Buffer, ops: Sequence[Op]) -> bool:
 
 
 def inputs(op: Op) -> tuple[Buffer, ...]:
-    """The buffers an op reads: all it names but ``out``."""
+    """The buffers an op reads: all it names but ``out``, and that too where the op writes only a part of it."""
     named = ((field.name, getattr(op, field.name)) for field in fields(op))
-    return tuple(value for name, value in named if name != "out" and isinstance(value, Buffer))
+    keeps_out = isinstance(op, Copy | HeadMatMul)
+    return tuple(value for name, value in named if (keeps_out or name != "out") and isinstance(value, Buffer))

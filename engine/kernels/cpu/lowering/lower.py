@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from engine.kernels.cpu.kv_store import KVStore
-from engine.kernels.cpu.lowering import on_cache, on_rows, on_weights
+from engine.kernels.cpu.lowering import on_cache, on_pairs, on_rows, on_weights
 from engine.kernels.cpu.lowering.fusion import residual_of
 from engine.kernels.cpu.lowering.program import LoweredOp, Program
 from engine.kernels.cpu.memory import Memory
-from engine.model.plan import (
-    Add,
-    Attention,
-    Buffer,
-    Embed,
-    GatedActivation,
-    MatMul,
-    Op,
-    Plan,
-    RmsNorm,
-    Rope,
-    SelectRows,
-    SoftCap,
-    WriteKV,
-)
+from engine.model import plan as ops
+from engine.model.plan import Buffer, Op, Plan, Rope
+
+_LOWERINGS: dict[type[Any], Callable[[Program, Any], None]] = {
+    ops.Embed: on_weights.embed,
+    ops.HeadMatMul: on_weights.head_matmul,
+    ops.Rope: on_cache.rope,
+    ops.WriteKV: on_cache.write_kv,
+    ops.Attention: on_cache.attention,
+    ops.GatedActivation: on_rows.gated,
+    ops.Activate: on_rows.activate,
+    ops.Add: on_rows.add,
+    ops.Scale: on_rows.scale,
+    ops.ScaleByPosition: on_rows.scale_by_position,
+    ops.Clamp: on_rows.clamp,
+    ops.Copy: on_rows.copy,
+    ops.SelectRows: on_rows.select,
+    ops.SoftCap: on_rows.soft_cap,
+    ops.Route: on_pairs.route,
+    ops.Dispatch: on_pairs.dispatch,
+    ops.ExpertMatMul: on_pairs.expert_matmul,
+    ops.Combine: on_pairs.combine,
+}
+# These can add what they make to a buffer.
+_ADDING: dict[type[Any], Callable[[Program, Any, Buffer | None], None]] = {
+    ops.MatMul: on_weights.matmul,
+    ops.Norm: on_rows.norm,
+}
 
 
 def lower(plan: Plan, memory: Memory, kv_store: KVStore) -> list[LoweredOp]:
@@ -39,26 +55,10 @@ def lower(plan: Plan, memory: Memory, kv_store: KVStore) -> list[LoweredOp]:
 
 
 def _lower_op(program: Program, op: Op, residual: Buffer | None) -> None:
-    match op:
-        case Embed():
-            on_weights.embed(program, op)
-        case MatMul():
-            on_weights.matmul(program, op, residual)
-        case Rope():
-            on_cache.rope(program, op)
-        case WriteKV():
-            on_cache.write_kv(program, op)
-        case Attention():
-            on_cache.attention(program, op)
-        case RmsNorm():
-            on_rows.norm(program, op, residual)
-        case GatedActivation():
-            on_rows.gated(program, op)
-        case Add():
-            on_rows.add(program, op)
-        case SelectRows():
-            on_rows.select(program, op)
-        case SoftCap():
-            on_rows.soft_cap(program, op)
-        case _:
-            raise NotImplementedError(f"the CPU backend has no op {type(op).__name__}")
+    kind = type(op)
+    if kind in _ADDING:
+        _ADDING[kind](program, op, residual)
+    elif kind in _LOWERINGS:
+        _LOWERINGS[kind](program, op)
+    else:
+        raise NotImplementedError(f"the CPU backend has no op {kind.__name__}")

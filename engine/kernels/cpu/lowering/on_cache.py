@@ -30,7 +30,7 @@ def prepare_angles(program: Program, table: RopeTable) -> None:
 def rope(program: Program, op: Rope) -> None:
     """Rotation by the angles that ``prepare_angles`` made."""
     operands: Operands = {
-        slots.ROPE_X: program.memory.buffer(op.x),
+        slots.ROPE_X: program.memory.buffer(op.x) + 4 * op.first,
         slots.ROPE_HEADS: op.num_heads,
         slots.ROPE_HEAD_DIM: op.head_dim,
         slots.ROPE_PAIRS: len(op.table.inv_freq),
@@ -63,6 +63,8 @@ def write_kv(program: Program, op: WriteKV) -> None:
 
 def attention(program: Program, op: Attention) -> None:
     """Attention, with room for the results of parts of a context."""
+    if op.slopes is not None or op.chunk is not None:
+        raise NotImplementedError("the CPU backend has no attention with a bias by distance or in runs")
     memory, layer = program.memory, program.plan.kv_layers[op.kv_layer]
     keys, values = program.kv_store.keys[op.kv_layer], program.kv_store.values[op.kv_layer]
     group = op.num_heads // layer.num_kv_heads

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from engine.kernels.cpu import operands as slots
-from engine.kernels.cpu.formats import activation_format
+from engine.kernels.cpu.formats import TOKEN_TILE, activation_format, activation_row_bytes
 from engine.kernels.cpu.jit import KernelSource
 from engine.kernels.cpu.lowering.program import Operands, Program, rows_kind
-from engine.model.plan import Buffer, Embed, MatMul
+from engine.kernels.cpu.step_state import POSITIONS, TOKEN_IDS
+from engine.model.plan import Buffer, Embed, HeadMatMul, MatMul
+
+_SCRATCH_BYTES = 1 << 20  # of a thread, for the rows of one head
+_MOST_TOKENS = 64  # that a thread takes of one head at once
 
 
 def embed(program: Program, op: Embed) -> None:
-    """Rows of the embedding, by token ids."""
+    """Rows of an embedding, by token ids or positions."""
     operands: Operands = {
         slots.EMBED_WEIGHT: program.memory.weight(op.weight),
         slots.EMBED_ROW_BYTES: op.weight.type.row_bytes(op.weight.shape[1]),
         slots.EMBED_WIDTH: op.weight.shape[1],
         slots.EMBED_OUT: program.memory.buffer(op.out),
         slots.EMBED_SCALE: float(op.scale),
+        slots.EMBED_IDS: POSITIONS if op.by_position else TOKEN_IDS,
     }
     program.emit(KernelSource("matmul", "embed_kernel", (op.weight.type,)), operands, (), (op.out,))
 
@@ -51,3 +56,32 @@ def matmul(program: Program, op: MatMul, residual: Buffer | None) -> None:
     }
     source = KernelSource("matmul", "matmul_kernel", (op.weight.type,))
     program.emit(source, operands, ((op.x, form), out), (out,))
+
+
+def head_matmul(program: Program, op: HeadMatMul) -> None:
+    """A matrix for each head; a thread takes as many tokens at once as its scratch has room for."""
+    memory, (heads, num_rows, width) = program.memory, op.weight.shape
+    unit = activation_row_bytes(activation_format(op.weight.type), width)
+    room = _SCRATCH_BYTES // (unit + 4 * width) // TOKEN_TILE * TOKEN_TILE
+    if room == 0:
+        raise NotImplementedError(f"a head of {width} values is too wide")
+    row_bytes = op.weight.type.row_bytes(width)
+    operands: Operands = {
+        slots.MATMUL_WEIGHT: memory.weight(op.weight),
+        slots.MATMUL_OUT: memory.buffer(op.out),
+        slots.MATMUL_ROWS: num_rows,
+        slots.MATMUL_WIDTH: width,
+        slots.MATMUL_ROW_BYTES: row_bytes,
+        slots.MATMUL_OUT_STRIDE: op.out.width,
+        slots.MATMUL_COUNTER: program.counter(),
+        slots.HEAD_X: memory.buffer(op.x),
+        slots.HEAD_X_ROW: op.x.width,
+        slots.HEAD_X_HEAD: op.x.width // heads,
+        slots.HEAD_OUT_HEAD: op.out.width // heads,
+        slots.HEAD_HEADS: heads,
+        slots.HEAD_BYTES: num_rows * row_bytes,
+        slots.HEAD_ROW_UNIT: unit,
+        slots.HEAD_PIECE: min(room, _MOST_TOKENS),
+    }
+    source = KernelSource("matmul_many", "head_matmul_kernel", (op.weight.type,))
+    program.emit(source, operands, (op.x, op.out), (op.out,))

@@ -17,7 +17,7 @@ from engine.kernels.cpu.formats import ActivationFormat
 from engine.kernels.cpu.jit import Kernel, KernelSource
 from engine.kernels.cpu.kv_store import KVStore
 from engine.kernels.cpu.memory import Memory
-from engine.kernels.cpu.step_state import ROWS_LOGITS, ROWS_TOKENS
+from engine.kernels.cpu.step_state import ROWS_LOGITS, ROWS_PAIRS, ROWS_TOKENS
 from engine.model.plan import Buffer, Plan
 
 Operands = dict[int, int | float]
@@ -29,8 +29,8 @@ class LoweredOp:
 
     Attributes:
         source: its kernel. operands: by slot; a float stands for the bits of a float32. reads, writes: what it
-        touches that other ops touch. shares_rows: the rows that threads share out by ``rows.first_row``, "tokens"
-        or "logits"; None for other ways.
+        touches that other ops touch. shares_rows: the rows that threads share out by ``rows.first_row``, "tokens",
+        "logits" or "pairs"; None for other ways.
     """
 
     source: KernelSource
@@ -50,6 +50,7 @@ class Program:
         ops: the rows, in order.
         quantized: which buffers are quantised in which format as they are now.
         angles: address of a rope table's angles, by the table's ``id``.
+        num_experts: of the last choice.
     """
 
     def __init__(self, plan: Plan, memory: Memory, kv_store: KVStore) -> None:
@@ -59,6 +60,7 @@ class Program:
         self.ops: list[LoweredOp] = []
         self.quantized: set[tuple[Buffer, ActivationFormat]] = set()
         self.angles: dict[int, int] = {}
+        self.num_experts = 0
         self._num_counters = 0
 
     def emit(
@@ -82,7 +84,7 @@ class Program:
 
 def rows_kind(buffer: Buffer) -> int:
     """The rows-kind operand of an op on that buffer."""
-    return ROWS_TOKENS if buffer.rows == "tokens" else ROWS_LOGITS
+    return {"tokens": ROWS_TOKENS, "logits": ROWS_LOGITS, "pairs": ROWS_PAIRS}[buffer.rows]
 
 
 def assemble(ops: list[LoweredOp], kernels: dict[KernelSource, Kernel]) -> npt.NDArray[np.int64]:

@@ -5,7 +5,7 @@ import pytest
 
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu.backend import CpuBackend
-from engine.kernels.reference import attend
+from engine.kernels.definitions import attend
 from engine.model.plan import Attention, Buffer, KVLayer, WriteKV
 from tests.engine.kernels.cpu.support import Floats, fill, plan_of, vector
 

@@ -43,6 +43,7 @@ def test_an_embedding_is_the_dequantised_row(tensor_type: TensorType) -> None:
             operands.EMBED_WIDTH: width,
             operands.EMBED_OUT: out.ctypes.data,
             operands.EMBED_SCALE: int(scale.view(np.uint32)),
+            operands.EMBED_IDS: step_state.TOKEN_IDS,
         },
     )
     expected = dequantize(tensor_type, weights)[token_ids] * scale

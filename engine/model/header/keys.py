@@ -5,6 +5,8 @@ Knows prefixes and ranges; does not know what a key means.
 
 from __future__ import annotations
 
+import numpy as np
+
 from engine.errors import MetadataError
 from engine.gguf import GGUFFile
 
@@ -16,11 +18,13 @@ class ArchitectureKeys:
         metadata: of the file.
         path: the file.
         prefix: the architecture's name.
+        tensors: names of the file's tensors.
     """
 
     def __init__(self, file: GGUFFile, prefix: str) -> None:
         self.metadata = file.metadata
         self.path = file.path
+        self.tensors = file.tensors.keys()
         self.prefix = prefix
 
     def __contains__(self, key: str) -> bool:
@@ -75,3 +79,18 @@ class ArchitectureKeys:
         """None where the key is absent or 0, which both mean off."""
         value = self.number(key, minimum=0.0, maximum=1e12, default=0.0)
         return value or None
+
+    def numbers_per_layer(self, key: str, num_layers: int) -> tuple[float, ...] | None:
+        """A finite number for all layers or an array with one a layer; None where the key is absent."""
+        name = f"{self.prefix}.{key}" if not key.startswith(".") else key[1:]
+        if name not in self.metadata:
+            return None
+        values = self.metadata.numbers(name, length=num_layers)
+        if not np.isfinite(values).all():
+            raise MetadataError(self.path, name, "must hold finite numbers.")
+        return tuple(values.tolist())
+
+
+def shown(text: str) -> str:
+    """Text of a file as an error shows it: quoted, escaped and short."""
+    return repr(text if len(text) <= 60 else text[:60] + "…")

@@ -1,0 +1,94 @@
+"""What was read for each conversation, and so why a request had to read what it read.
+
+Remembers token ids only: the ends of the conversation's branches that were computed. Whether their blocks are still
+in the KV cache or on the disk is others' affair.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.protocol import RereadReason
+
+MAX_CONVERSATIONS = 256
+MAX_BRANCHES = 8  # of one conversation
+
+TokenIds = npt.NDArray[np.int32]
+
+
+@dataclass
+class _Conversation:
+    """Attributes:
+    branches: (num_tokens,) int32 each, the newest first; none begins another.
+    engine: number of the engine that read them.
+    """
+
+    engine: int
+    branches: list[TokenIds] = field(default_factory=list)
+
+
+class History:
+    """The branches of the conversations used last."""
+
+    def __init__(self) -> None:
+        self._conversations: OrderedDict[str, _Conversation] = OrderedDict()
+        self._engine = 0
+
+    def start_engine(self) -> None:
+        """Note that the KV cache is empty: a model was loaded, or its engine started over."""
+        self._engine += 1
+
+    def remember(self, conversation_id: str, token_ids: Sequence[int]) -> None:
+        """Note that ``token_ids`` were computed for a conversation."""
+        new = np.asarray(token_ids, dtype=np.int32)
+        known = self._conversations.get(conversation_id)
+        if known is None or known.engine != self._engine:
+            known = self._conversations[conversation_id] = _Conversation(self._engine)
+        self._conversations.move_to_end(conversation_id)
+        others = [branch for branch in known.branches if num_common(branch, new) < branch.size]
+        if all(num_common(branch, new) < new.size for branch in others):
+            others.insert(0, new)
+        known.branches = others[:MAX_BRANCHES]
+        while len(self._conversations) > MAX_CONVERSATIONS:
+            self._conversations.popitem(last=False)
+
+    def forget(self, conversation_id: str) -> None:
+        """Drop a conversation; unknown ones are ignored."""
+        self._conversations.pop(conversation_id, None)
+
+    def branches(self, conversation_id: str) -> list[TokenIds]:
+        """What this engine computed for a conversation, the newest first."""
+        known = self._conversations.get(conversation_id)
+        return list(known.branches) if known is not None and known.engine == self._engine else []
+
+    def explain(
+        self, conversation_id: str, token_ids: Sequence[int], num_reused_tokens: int
+    ) -> tuple[RereadReason, int]:
+        """Why a prompt of which ``num_reused_tokens`` were in the KV cache was read from there on.
+
+        Returns the reason, and how many tokens had been read before and are read again.
+        """
+        wanted = np.asarray(token_ids, dtype=np.int32)
+        known = self._conversations.get(conversation_id)
+        if known is None:
+            return RereadReason.FIRST_TIME, 0
+        shared = max((num_common(branch, wanted) for branch in known.branches), default=0)
+        # A prompt's last token may be computed again for its logits; that is no loss worth a reason.
+        num_lost = min(shared, wanted.size - 1) - num_reused_tokens
+        if num_lost > 0:
+            is_current = known.engine == self._engine
+            return RereadReason.EVICTED if is_current else RereadReason.RELOADED, num_lost
+        is_continued = any(shared == branch.size for branch in known.branches) or shared == wanted.size
+        return RereadReason.NOTHING if is_continued else RereadReason.CHANGED, 0
+
+
+def num_common(a: TokenIds, b: TokenIds) -> int:
+    """Length of the longest common beginning."""
+    length = min(a.size, b.size)
+    different = np.flatnonzero(a[:length] != b[:length])
+    return int(different[0]) if different.size else length

@@ -1,0 +1,159 @@
+"""Brings a prefix from a snapshot back into the KV cache, a few megabytes at a time.
+
+It works like a sequence that computes: its table holds the path, so that nothing of it is evicted, and what has
+arrived enters the tree at the end. The first block that is damaged ends it; what came before it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.cache.kv_cache import KVCache
+from engine.cache.prompt_logits import PromptLogits
+from engine.cache.snapshot_file import (
+    ROOT_NAME,
+    AttachmentKind,
+    BlockRecord,
+    DamagedSnapshotError,
+    SnapshotFile,
+)
+from engine.kernels.backend import Backend
+from engine.model.plan import BLOCK_SIZE
+
+CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class StoredBlock:
+    """Where a block lies: ``file.blocks[index]``."""
+
+    file: SnapshotFile
+    index: int
+
+    @property
+    def record(self) -> BlockRecord:
+        return self.file.blocks[self.index]
+
+
+def find_path(files: Iterable[SnapshotFile], token_ids: Sequence[int]) -> tuple[list[StoredBlock], int]:
+    """The blocks of ``files`` that follow ``token_ids`` furthest, and how many tokens they share with them.
+
+    The last block may go on differently.
+    """
+    children: dict[bytes, list[StoredBlock]] = {}
+    for file in files:
+        for index, record in enumerate(file.blocks):
+            children.setdefault(record.parent, []).append(StoredBlock(file, index))
+    path: list[StoredBlock] = []
+    parent = ROOT_NAME
+    while True:
+        start = len(path) * BLOCK_SIZE
+        wanted = tuple(token_ids[start : start + BLOCK_SIZE])
+        best = max(children.get(parent, []), key=lambda block: _overlap(block.record, wanted), default=None)
+        overlap = _overlap(best.record, wanted) if best is not None else 0
+        if best is None or overlap == 0:
+            return path, start
+        path.append(best)
+        if overlap < BLOCK_SIZE:
+            return path, start + overlap
+        parent = best.record.name
+
+
+def _overlap(record: BlockRecord, wanted: tuple[int, ...]) -> int:
+    length = min(len(record.token_ids), len(wanted))
+    return next((i for i in range(length) if record.token_ids[i] != wanted[i]), length)
+
+
+class Restoration:
+    """A path of stored blocks on its way into the KV cache.
+
+    Attributes:
+        num_tokens_before: of the path, what the KV cache had already, in full blocks.
+        num_tokens: of the path, what it has now, as far as this brought it.
+        is_done: nothing is left to do.
+        is_damaged: it ended at a block that is not what was written.
+    """
+
+    def __init__(
+        self,
+        kv_cache: KVCache,
+        backend: Backend,
+        prompt_logits: PromptLogits,
+        path: Sequence[StoredBlock],
+        on_damaged: Callable[[SnapshotFile], None],
+    ) -> None:
+        self._kv_cache = kv_cache
+        self._backend = backend
+        self._prompt_logits = prompt_logits
+        self._path = path
+        self._on_damaged = on_damaged
+        self._token_ids = [token_id for block in path for token_id in block.record.token_ids]
+        self._table = kv_cache.hold(self._token_ids)
+        self._next = len(self._table.block_ids)
+        self._end = min(len(path), self._next + kv_cache.num_blocks - kv_cache.num_active_blocks)
+        self.num_tokens_before = self.num_tokens = self._next * BLOCK_SIZE
+        self.is_done = False
+        self.is_damaged = False
+        if not kv_cache.reserve(self._table, self._end * BLOCK_SIZE):
+            self._end = self._next
+
+    def advance(self) -> None:
+        """Bring the next blocks; afterwards the KV cache may have evicted others."""
+        if self.is_done:
+            return
+        count = self._run_length(max(1, CHUNK_BYTES // self._backend.block_bytes))
+        if count > 0:
+            first = self._path[self._next]
+            data = np.empty((count, self._backend.block_bytes), np.uint8)
+            num_sound = first.file.read_blocks(first.index, data)
+            if num_sound:
+                block_ids = self._table.block_ids[self._next : self._next + num_sound]
+                self._backend.write_blocks(block_ids, data[:num_sound])
+            self._next += num_sound
+            self.is_damaged = num_sound < count
+            if self.is_damaged:
+                self._on_damaged(first.file)
+        if self.is_damaged or self._next == self._end:
+            self._finish()
+
+    def cancel(self) -> None:
+        """Stop here; what has arrived stays."""
+        if not self.is_done:
+            self._finish()
+
+    def _run_length(self, most: int) -> int:
+        """How many of the next blocks follow each other in one file."""
+        first = self._path[self._next] if self._next < self._end else None
+        count = 0
+        while first is not None and count < most and self._next + count < self._end:
+            block = self._path[self._next + count]
+            if block.file is not first.file or block.index != first.index + count:
+                break
+            count += 1
+        return count
+
+    def _finish(self) -> None:
+        self.is_done = True
+        self.num_tokens = sum(len(block.record.token_ids) for block in self._path[: self._next])
+        self._kv_cache.commit(self._table, self._token_ids, self.num_tokens)
+        self._attach()
+        self._kv_cache.release(self._table, self._token_ids, self.num_tokens)
+
+    def _attach(self) -> None:
+        """Take over the states and logits after prefixes that are here now."""
+        names = {block.record.name for block in self._path[: self._next]}
+        for file in {block.file for block in self._path}:
+            for record in file.attachments:
+                if record.name not in names or record.num_tokens > self.num_tokens:
+                    continue
+                try:
+                    data = file.read_attachment(record)
+                except DamagedSnapshotError:
+                    continue  # worth the time of computing it, no more
+                if record.kind is AttachmentKind.STATE:
+                    self._kv_cache.add_checkpoint(self._table, record.num_tokens, data)
+                else:
+                    self._prompt_logits.put(self._token_ids[: record.num_tokens], data.view(np.float32))

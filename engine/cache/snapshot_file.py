@@ -1,0 +1,311 @@
+"""A snapshot file: blocks of the KV cache with the tokens they hold, and what is attached to their prefixes.
+
+    magic 8 | header bytes u64 | BLAKE2b-256 of the header | header | blocks, block_bytes each | attachments
+    header: fixed fields, then a record a block and a record an attachment, little-endian, without gaps
+
+A block is named by its prefix: the hash of its parent's name and its own tokens, so a name tells a whole prefix and
+files of one conversation fit together whatever their order. The header's hash and the checksum of each block and
+attachment find damage; whatever does not fit raises ``DamagedSnapshotError`` and is to be computed anew. The file
+is read, not mapped: reading a map beyond the end of a file that someone shortened ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.model.plan import BLOCK_SIZE
+
+FORMAT = 1
+SUFFIX = ".kv"
+TEMPORARY_SUFFIX = ".tmp"
+PAGE_BYTES = 4096
+NAME_BYTES = 16
+ROOT_NAME = bytes(NAME_BYTES)
+
+_MAGIC = b"FIREKV%02d" % FORMAT
+_PREFIX = struct.Struct("<8sQ32s")
+_FIXED = struct.Struct("<32sQQQII")  # key, bytes of a block, offset of the blocks, bytes of the file, counts
+_BLOCK = np.dtype(
+    [
+        ("name", "u1", NAME_BYTES),
+        ("parent", "u1", NAME_BYTES),
+        ("token_ids", "<i4", BLOCK_SIZE),
+        ("num_tokens", "<u4"),
+        ("checksum", "<u4"),
+    ]
+)
+_ATTACHMENT = np.dtype(
+    [
+        ("name", "u1", NAME_BYTES),
+        ("num_tokens", "<u8"),
+        ("num_bytes", "<u8"),
+        ("kind", "<u4"),
+        ("checksum", "<u4"),
+    ]
+)
+_MAX_HEADER_BYTES = 256 << 20
+
+
+class DamagedSnapshotError(Exception):
+    """The file is not what it should be: damaged, cut short, or another model's."""
+
+
+def block_name(parent: bytes, token_ids: Sequence[int]) -> bytes:
+    """Name of the block that holds ``token_ids`` after the block ``parent``; ``ROOT_NAME`` is the empty prefix."""
+    tokens = np.asarray(token_ids, dtype="<i4").tobytes()
+    return hashlib.blake2b(parent + tokens, digest_size=NAME_BYTES).digest()
+
+
+@dataclass(frozen=True)
+class BlockRecord:
+    """A block: 1 to 16 tokens after those of its parent."""
+
+    name: bytes
+    parent: bytes
+    token_ids: tuple[int, ...]
+
+
+class AttachmentKind(IntEnum):
+    """What the bytes of an attachment are."""
+
+    STATE = 0  # of recurrent layers
+    LOGITS = 1  # float32, of the next token
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """Bytes that belong to a prefix of ``num_tokens`` tokens, which ends in the block ``name``."""
+
+    kind: AttachmentKind
+    name: bytes
+    num_tokens: int
+    data: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class AttachmentRecord:
+    """Where an attachment lies; ``read_attachment`` gets it."""
+
+    kind: AttachmentKind
+    name: bytes
+    num_tokens: int
+    offset: int
+    num_bytes: int
+    checksum: int
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotFile:
+    """A file whose header is right.
+
+    Attributes:
+        path: of the file.
+        block_bytes: of each block.
+        blocks: in the order in which they lie in the file, parents first.
+        attachments: those of its prefixes, or of prefixes in other files.
+    """
+
+    path: Path
+    block_bytes: int
+    blocks: tuple[BlockRecord, ...]
+    attachments: tuple[AttachmentRecord, ...]
+    _offset: int
+    _checksums: npt.NDArray[np.uint32]
+
+    def read_blocks(self, first: int, out: npt.NDArray[np.uint8]) -> int:
+        """Read blocks from index ``first`` into ``out``, (blocks, block_bytes) uint8, contiguous.
+
+        Returns how many of them, from the first on, are sound; fewer than asked for where the file is damaged.
+        """
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                file.seek(self._offset + first * self.block_bytes)
+                num_read = _read_into(file, out) // self.block_bytes
+        except OSError:
+            return 0
+        for index in range(num_read):
+            if zlib.crc32(out[index].data) != int(self._checksums[first + index]):
+                return index
+        return num_read
+
+    def read_attachment(self, record: AttachmentRecord) -> npt.NDArray[np.uint8]:
+        """The bytes of one of ``attachments``. Raises DamagedSnapshotError."""
+        data = np.empty(record.num_bytes, np.uint8)
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                file.seek(record.offset)
+                num_read = _read_into(file, data)
+        except OSError as error:
+            raise DamagedSnapshotError(str(error)) from error
+        if num_read != data.size or zlib.crc32(data.data) != record.checksum:
+            raise DamagedSnapshotError("an attachment is damaged")
+        return data
+
+
+def read_snapshot(path: Path, key: bytes, block_bytes: int) -> SnapshotFile:
+    """Read the header of a file. Raises OSError, and DamagedSnapshotError unless it is a sound one for ``key``."""
+    with open(path, "rb") as file:
+        file_bytes = os.fstat(file.fileno()).st_size
+        header = _read_header(file, file_bytes)
+    if len(header) < _FIXED.size:
+        raise DamagedSnapshotError("the header is too short")
+    own_key, own_block_bytes, offset, own_file_bytes, num_blocks, num_attachments = _FIXED.unpack_from(header)
+    if own_key != key or own_block_bytes != block_bytes:
+        raise DamagedSnapshotError("it is another model's")
+    sizes = num_blocks * _BLOCK.itemsize, num_attachments * _ATTACHMENT.itemsize
+    if len(header) != _FIXED.size + sum(sizes) or own_file_bytes != file_bytes:
+        raise DamagedSnapshotError("its length is not what the header says")
+    blocks = np.frombuffer(header, _BLOCK, num_blocks, _FIXED.size)
+    attachments = np.frombuffer(header, _ATTACHMENT, num_attachments, _FIXED.size + sizes[0])
+    return SnapshotFile(
+        path,
+        block_bytes,
+        tuple(_block_records(blocks)),
+        tuple(_attachment_records(attachments, offset + num_blocks * block_bytes)),
+        offset,
+        blocks["checksum"].copy(),
+    )
+
+
+def _read_header(file: BinaryIO, file_bytes: int) -> bytes:
+    prefix = file.read(_PREFIX.size)
+    if len(prefix) < _PREFIX.size:
+        raise DamagedSnapshotError("the file is too short")
+    magic, num_bytes, digest = _PREFIX.unpack(prefix)
+    if magic != _MAGIC or num_bytes > min(file_bytes, _MAX_HEADER_BYTES):
+        raise DamagedSnapshotError("it does not begin like a snapshot of this version")
+    header = file.read(num_bytes)
+    if hashlib.blake2b(header, digest_size=32).digest() != digest:
+        raise DamagedSnapshotError("the header is damaged")
+    return header
+
+
+def _block_records(rows: npt.NDArray[np.void]) -> Iterator[BlockRecord]:
+    names, parents = rows["name"].tobytes(), rows["parent"].tobytes()
+    for index, (token_ids, num_tokens) in enumerate(zip(rows["token_ids"].tolist(), rows["num_tokens"].tolist())):
+        place = slice(index * NAME_BYTES, (index + 1) * NAME_BYTES)
+        yield BlockRecord(names[place], parents[place], tuple(token_ids[:num_tokens]))
+
+
+def _attachment_records(rows: npt.NDArray[np.void], offset: int) -> list[AttachmentRecord]:
+    records = []
+    for row in rows:
+        num_tokens, num_bytes, checksum = int(row["num_tokens"]), int(row["num_bytes"]), int(row["checksum"])
+        kind = AttachmentKind(int(row["kind"]))
+        records.append(AttachmentRecord(kind, row["name"].tobytes(), num_tokens, offset, num_bytes, checksum))
+        offset += num_bytes
+    return records
+
+
+def _read_into(file: BinaryIO, out: npt.NDArray[np.uint8]) -> int:
+    """Fill ``out`` as far as the file goes; returns the bytes read."""
+    view, num_read = out.reshape(-1).data, 0
+    while num_read < len(view):
+        count = file.readinto(view[num_read:])  # type: ignore[attr-defined]
+        if not count:
+            break
+        num_read += count
+    return num_read
+
+
+class SnapshotWriter:
+    """Writes one file: first under a temporary name, then, complete and on the disk, under its own.
+
+    Blocks come in the order of ``records``; fewer may come. ``append`` and ``finish`` raise OSError when the disk
+    is full or gone; ``abort`` never raises.
+
+    Attributes:
+        num_blocks: that it has room for.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        key: bytes,
+        block_bytes: int,
+        records: Sequence[BlockRecord],
+        attachments: Sequence[Attachment] = (),
+    ) -> None:
+        self._path = path
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+        self._key = key
+        self._block_bytes = block_bytes
+        self._records = records
+        self.num_blocks = len(records)
+        self._attachments = attachments
+        self._checksums: list[int] = []
+        header_bytes = _FIXED.size + len(records) * _BLOCK.itemsize + len(attachments) * _ATTACHMENT.itemsize
+        self._offset = -(-(_PREFIX.size + header_bytes) // PAGE_BYTES) * PAGE_BYTES
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = open(self._temporary, "wb", opener=_open_private)  # noqa: SIM115
+        self._file.seek(self._offset)
+
+    def append(self, data: npt.NDArray[np.uint8]) -> None:
+        """Write the next blocks, (blocks, block_bytes) uint8, contiguous."""
+        self._file.write(data.reshape(-1).data)
+        self._checksums += [zlib.crc32(block.data) for block in data]
+
+    def finish(self) -> None:
+        """Write attachments and header, bring all to the disk, and give the file its name."""
+        rows = np.zeros(len(self._attachments), _ATTACHMENT)
+        for row, each in zip(rows, self._attachments, strict=True):
+            self._file.write(each.data.reshape(-1).data)
+            row["name"] = np.frombuffer(each.name, np.uint8)
+            row["num_tokens"], row["num_bytes"], row["kind"] = each.num_tokens, each.data.nbytes, each.kind
+            row["checksum"] = zlib.crc32(each.data.reshape(-1).data)
+        file_bytes = self._file.tell()
+        blocks = self._block_rows()
+        counts = len(blocks), len(rows)
+        fixed = _FIXED.pack(self._key, self._block_bytes, self._offset, file_bytes, *counts)
+        header = fixed + blocks.tobytes() + rows.tobytes()
+        self._file.seek(0)
+        self._file.write(_PREFIX.pack(_MAGIC, len(header), hashlib.blake2b(header, digest_size=32).digest()))
+        self._file.write(header)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._temporary, self._path)
+        _sync_folder(self._path.parent)
+
+    def abort(self) -> None:
+        """Leave no trace."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._temporary.unlink(missing_ok=True)
+
+    def _block_rows(self) -> npt.NDArray[np.void]:
+        rows = np.zeros(len(self._checksums), _BLOCK)
+        for row, record, checksum in zip(rows, self._records, self._checksums, strict=False):
+            row["name"], row["parent"] = (np.frombuffer(name, np.uint8) for name in (record.name, record.parent))
+            row["token_ids"][: len(record.token_ids)] = record.token_ids
+            row["num_tokens"], row["checksum"] = len(record.token_ids), checksum
+        return rows
+
+
+def _open_private(path: str, flags: int) -> int:
+    """What was said in a chat is for its owner alone."""
+    return os.open(path, flags, 0o600)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a new name to the disk, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,11 @@
+"""The largest numbers of a header that are believed, so that a hostile one cannot make later stages loop by it."""
+
+from __future__ import annotations
+
+MAX_LAYERS = 1024
+MAX_HEADS = 4096
+MAX_WIDTH = 1 << 20
+MAX_CONTEXT_LENGTH = 1 << 30
+MAX_VOCAB_SIZE = 1 << 24
+MAX_EXPERTS = 4096
+MAX_EXPERTS_USED = 64

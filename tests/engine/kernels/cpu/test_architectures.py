@@ -1,0 +1,42 @@
+"""Every architecture on the CPU backend, against llama.cpp's logits of tiny models.
+
+Keys and values of 16 bits and activations of 8 cost something; the goldens say how much they cost llama.cpp.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.gguf import open_model
+from engine.kernels.backend import SequenceSlice
+from engine.kernels.cpu import CpuBackend
+from engine.model import load_plan
+from tests.golden_models import gelu_tolerance, golden_names, golden_of, write_golden_model
+
+REFUSED = {"glm-dsa", "deepseek32", "gemma3n"}
+WAITING = {"baichuan-13b", "bloom", "llama4", "mpt", "refact"}  # a bias by distance, or attention in runs
+
+
+@pytest.mark.parametrize("name", sorted({*golden_names("tiny", "tiny2")} - REFUSED - WAITING))
+def test_logits_are_llama_cpps_within_what_rounding_costs(name: str, tmp_path: Path) -> None:
+    golden = golden_of(name)
+    with open_model(write_golden_model(name, tmp_path)) as file:
+        model, plan = load_plan(file, golden.context_length)
+        backend = CpuBackend(plan, num_blocks=2, max_batch_tokens=24, num_threads=2)
+        try:
+            table = np.array([1, 0], np.int32)
+            logits = backend.run([SequenceSlice(golden.token_ids, 0, table, logits="all")]).copy()
+            pieces = [
+                backend.run([SequenceSlice(golden.token_ids[start:stop], start, table, logits="all")]).copy()
+                for start, stop in ((0, 11), (11, 12), (12, 20), (20, 24))
+            ]
+        finally:
+            backend.close()
+            del plan
+    tolerance = golden.quantized_difference + golden.half_kv_difference + gelu_tolerance(model)
+    for position, expected in golden.logits.items():
+        np.testing.assert_allclose(logits[position], expected, atol=tolerance)
+        np.testing.assert_allclose(np.concatenate(pieces)[position], expected, atol=tolerance)

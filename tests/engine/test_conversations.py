@@ -1,0 +1,250 @@
+"""Conversations across requests, loads and starts, through the engine thread over a fake model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine import EngineConfig, conversations
+from engine.cache import restoration, snapshot_store
+from engine.protocol import (
+    AbortRequest,
+    AskSnapshotStorage,
+    ClearSnapshots,
+    EjectModel,
+    ForgetConversation,
+    GenerateRequest,
+    LoadModel,
+    ModelEjected,
+    ModelLoaded,
+    RequestFinished,
+    RequestStats,
+    RereadReason,
+    SetSnapshotQuota,
+    SnapshotStorage,
+)
+from engine.sampling.params import SamplingParams
+from tests.engine.fake_model import FakeLoads, answer
+from tests.integration.engine_events import EventLog, engine_thread
+
+MODEL = Path("model.gguf")
+KEY = bytes(32)
+TALE = "There was a castle by the sea and nobody had ever seen its owner. "
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "REST_S", 0.02)
+    monkeypatch.setattr(snapshot_store, "MIN_FREE_BYTES", 0)
+
+
+@contextmanager
+def _started(folder: Path, loads: FakeLoads | None = None, key: bytes = KEY) -> Iterator[EventLog]:
+    with engine_thread(EngineConfig(snapshot_folder=folder), load=loads or FakeLoads(snapshot_key=key)) as log:
+        log.submit(LoadModel(MODEL))
+        log.wait(ModelLoaded)
+        yield log
+
+
+def _ask(log: EventLog, name: str, prompt: str, conversation: str = "chat", num_tokens: int = 20) -> RequestStats:
+    sampling = SamplingParams(temperature=0)
+    log.submit(
+        GenerateRequest(name, prompt=prompt, sampling=sampling, max_tokens=num_tokens, conversation_id=conversation)
+    )
+    end = log.wait_end(name)
+    assert isinstance(end, RequestFinished), end
+    assert log.text(name) == answer(prompt, num_tokens), "whatever is reused, the answer is that of a cold run"
+    return end.stats
+
+
+def _storage(log: EventLog) -> SnapshotStorage:
+    log.submit(AskSnapshotStorage())
+    return log.wait(SnapshotStorage)
+
+
+def _wait_for_storage(log: EventLog, num_conversations: int) -> SnapshotStorage:
+    deadline = time.monotonic() + 20
+    while (storage := _storage(log)).num_conversations != num_conversations:
+        assert time.monotonic() < deadline, storage
+        time.sleep(0.02)
+    return storage
+
+
+def test_a_conversation_written_at_rest_is_reopened_after_a_start(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        stats = _ask(log, "a", TALE)
+        assert stats.reread_reason is RereadReason.FIRST_TIME
+        assert _wait_for_storage(log, 1).num_bytes > 0
+    with _started(tmp_path) as log:
+        stats = _ask(log, "a", TALE + answer(TALE, 20) + " And then?")
+        # The last token of the first answer was never computed.
+        assert stats.num_reused_tokens == stats.num_snapshot_tokens == len(TALE) + 19
+        assert stats.reread_reason is RereadReason.NOTHING
+
+
+def test_a_conversation_is_written_at_exit_and_its_answer_given_anew_without_reading(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+    loads = FakeLoads(snapshot_key=KEY)
+    with _started(tmp_path, loads) as log:
+        stats = _ask(log, "again", TALE)
+        assert stats.num_snapshot_tokens == stats.num_reused_tokens == len(TALE)
+        assert loads.backends[-1].num_computed_tokens == 19, "the answer's alone"
+
+
+def test_a_conversation_outlives_an_eject(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+        log.submit(EjectModel())
+        log.wait(ModelEjected)
+        log.submit(LoadModel(MODEL))
+        log.wait(ModelLoaded)
+        assert _ask(log, "b", TALE).num_snapshot_tokens == len(TALE)
+
+
+def test_another_model_reads_again_and_says_so(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+    with _started(tmp_path, key=bytes([1] * 32)) as log:
+        stats = _ask(log, "a", TALE)
+        assert (stats.num_reused_tokens, stats.reread_reason) == (0, RereadReason.RELOADED)
+        assert stats.num_reread_tokens == len(TALE) - 1
+
+
+def test_reasons_within_one_engine(tmp_path: Path) -> None:
+    with _started(tmp_path, FakeLoads(num_blocks=33)) as log:
+        assert _ask(log, "a", TALE).reread_reason is RereadReason.FIRST_TIME
+        edited = _ask(log, "b", TALE[:30] + "beach")
+        assert (edited.num_reused_tokens, edited.reread_reason) == (30, RereadReason.CHANGED)
+        again = _ask(log, "c", TALE)
+        assert (again.num_reused_tokens, again.reread_reason) == (len(TALE), RereadReason.NOTHING)
+        _ask(log, "d", "x" * 480, "other", 8)
+        evicted = _ask(log, "e", TALE)
+        assert evicted.reread_reason is RereadReason.EVICTED
+        assert evicted.num_reread_tokens == len(TALE) - 1 - evicted.num_reused_tokens > 0
+        assert _ask(log, "f", TALE, "").reread_reason is RereadReason.NOTHING
+
+
+def test_what_was_evicted_comes_from_the_disk(tmp_path: Path) -> None:
+    with _started(tmp_path, FakeLoads(num_blocks=33, snapshot_key=KEY)) as log:
+        _ask(log, "a", TALE)
+        _wait_for_storage(log, 1)
+        _ask(log, "b", "x" * 500, "other", 8)
+        stats = _ask(log, "c", TALE)
+        assert stats.num_reused_tokens >= len(TALE) - 1
+        assert stats.num_snapshot_tokens > 0
+        assert stats.reread_reason is RereadReason.NOTHING
+
+
+def test_damage_is_read_again_and_said(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+    (path,) = tmp_path.glob("*/*/*.kv")
+    content = bytearray(path.read_bytes())
+    content[4096 + 3 * 64] ^= 1
+    path.write_bytes(content)
+    with _started(tmp_path) as log:
+        stats = _ask(log, "a", TALE + "x")
+        assert (stats.num_reused_tokens, stats.reread_reason) == (48, RereadReason.DAMAGED)
+        assert stats.num_reread_tokens == len(TALE) - 48
+
+
+def test_forgetting_deletes_what_is_on_the_disk(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE, "one")
+        _ask(log, "b", TALE + "x", "two")
+        _wait_for_storage(log, 2)
+        log.submit(ForgetConversation("one"), ForgetConversation("never seen"))
+        _wait_for_storage(log, 1)
+        log.submit(ClearSnapshots())
+        assert _wait_for_storage(log, 0).num_bytes == 0
+    assert not list(tmp_path.glob("**/*.kv"))
+
+
+def test_forgetting_needs_no_model(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+    with engine_thread(EngineConfig(snapshot_folder=tmp_path), load=FakeLoads()) as log:
+        assert _storage(log).num_conversations == 1
+        log.submit(ForgetConversation("chat"))
+        _wait_for_storage(log, 0)
+
+
+def test_without_a_quota_nothing_is_kept(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+        _wait_for_storage(log, 1)
+        log.submit(SetSnapshotQuota(0))
+        storage = _wait_for_storage(log, 0)
+        assert storage.quota_bytes == 0
+        _ask(log, "b", TALE + "x")
+    assert not list(tmp_path.glob("**/*.kv"))
+    with _started(tmp_path) as log:
+        log.submit(SetSnapshotQuota(1 << 30))
+        _ask(log, "c", TALE)
+        _wait_for_storage(log, 1)
+
+
+def test_without_a_folder_there_is_no_storage() -> None:
+    with engine_thread(EngineConfig(), load=FakeLoads(snapshot_key=KEY)) as log:
+        log.submit(LoadModel(MODEL), SetSnapshotQuota(5), ForgetConversation("a"), ClearSnapshots())
+        log.wait(ModelLoaded)
+        _ask(log, "a", TALE)
+        assert _storage(log) == SnapshotStorage(0, 0, 0)
+
+
+def test_a_folder_that_cannot_be_written_costs_nothing_but_snapshots(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way", encoding="utf-8")
+    with _started(blocked) as log:
+        _ask(log, "a", TALE)
+        time.sleep(0.2)
+        _ask(log, "b", TALE + "x")
+        log.submit(ForgetConversation("chat"))
+        assert _storage(log).num_conversations == 0
+
+
+def test_a_stop_during_reopening_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+    monkeypatch.setattr(restoration, "CHUNK_BYTES", 64)
+    slow = restoration.Restoration.advance
+
+    def advance(self: restoration.Restoration) -> None:
+        time.sleep(0.05)
+        slow(self)
+
+    monkeypatch.setattr(restoration.Restoration, "advance", advance)
+    with _started(tmp_path) as log:
+        log.submit(GenerateRequest("a", prompt=TALE, max_tokens=5, conversation_id="chat"))
+        time.sleep(0.12)
+        log.submit(AbortRequest("a"))
+        end = log.wait_end("a")
+        assert isinstance(end, RequestFinished)
+        assert end.stats.num_completion_tokens == 0
+        assert _ask(log, "b", TALE).num_reused_tokens == len(TALE)
+
+
+def test_others_stream_while_a_conversation_is_reopened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+    monkeypatch.setattr(restoration, "CHUNK_BYTES", 64)
+    steps: list[str] = []
+    slow = restoration.Restoration.advance
+
+    def advance(self: restoration.Restoration) -> None:
+        steps.append("disk")
+        slow(self)
+
+    monkeypatch.setattr(restoration.Restoration, "advance", advance)
+    loads = FakeLoads(snapshot_key=KEY)
+    loads.before_run = lambda slices: steps.append("step")
+    with _started(tmp_path, loads) as log:
+        log.submit(GenerateRequest("other", prompt="hello", sampling=SamplingParams(temperature=0), max_tokens=200))
+        _ask(log, "b", TALE)
+        log.wait_end("other")
+    assert "step" in steps[steps.index("disk") : len(steps) - steps[::-1].index("disk")]
