@@ -23,7 +23,7 @@ from app.single_instance import SingleInstance
 from app.theme import Theme, apply_theme
 from app.window.main_window import MainWindow
 from app.window.pages import PageEntry
-from engine import EngineThread
+from engine import EngineConfig, EngineThread
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,8 @@ def run(paths: AppPaths, model: Path | None = None) -> int:
 
 def _run_window(application: Application, instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:
     signals = _QuitSignals(application.quit)
-    context = AppContext.create(paths, EngineThread)
+    config = EngineConfig(snapshot_folder=paths.snapshots)
+    context = AppContext.create(paths, lambda on_event: EngineThread(on_event, config))
     controller = context.controller
     reporter = _Reporter()
     reporter.reported.connect(controller.notice, Qt.ConnectionType.QueuedConnection)

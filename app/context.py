@@ -11,6 +11,7 @@ from pathlib import Path
 from app.chat.attachments import Attachments
 from app.chat.controller import ChatController
 from app.engine_client import EngineClient, EngineFactory
+from app.kept_chats import KeptChats
 from app.library.library import ModelLibrary
 from app.library.starter import find_starter
 from app.model_session import ModelSession
@@ -64,6 +65,7 @@ class AppContext:
         settings = Settings(paths.settings_file)
         store = ChatStore(paths.database)
         client = EngineClient(make_engine)
+        kept_chats = KeptChats(client, settings, client)
         session = ModelSession(client, settings, paths.loading_marker, paths.models)
         session.set_entries([], find_starter(paths.models))
         library = ModelLibrary(paths.models)
@@ -71,6 +73,7 @@ class AppContext:
         controller = ChatController(
             store, client, session, settings, library.scan, Attachments(store, paths.attachments)
         )
+        controller.trash.purged.connect(kept_chats.forget)
         return cls(paths, settings, store, client, session, library, controller, marker, is_after_crash)
 
     def start(self, model: Path | None = None) -> None:

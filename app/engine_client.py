@@ -19,12 +19,15 @@ from app.tasks import Mailbox
 from app.translation import tr
 from engine.protocol import (
     AbortRequest,
+    AskSnapshotStorage,
+    ClearSnapshots,
     Command,
     CountTokens,
     Delta,
     EjectModel,
     EngineStopped,
     Event,
+    ForgetConversation,
     GenerateRequest,
     LoadModel,
     ModelEjected,
@@ -36,6 +39,8 @@ from engine.protocol import (
     RequestFailed,
     RequestFinished,
     RequestStarted,
+    SetSnapshotQuota,
+    SnapshotStorage,
     TokenAlternatives,
     TokensCounted,
 )
@@ -83,14 +88,15 @@ class EngineClient(QObject):
         super().__init__(parent)
         self._handlers: dict[str, RequestHandler] = {}
         self._counters: dict[str, Callable[[int], None]] = {}
+        self._on_storage: Callable[[SnapshotStorage], None] | None = None
         self._mailbox = Mailbox(self._on_events, FRAME_MS, self)
         self._is_closed = False
         self._engine = make_engine(self._mailbox.post)
         self._engine.start()
 
-    def load(self, path: Path, context_length: int = 0, num_threads: int = 0) -> None:
+    def load(self, path: Path, context_length: int = 0, num_threads: int = 0, memory_limit_bytes: int = 0) -> None:
         """Load a model in place of the one that is loaded; 0 leaves the choice to the engine."""
-        self._submit(LoadModel(path, context_length, num_threads))
+        self._submit(LoadModel(path, context_length, num_threads, memory_limit_bytes))
 
     def eject(self) -> None:
         """Free the model that is loaded."""
@@ -112,6 +118,23 @@ class EngineClient(QObject):
         self._counters = {request_id: on_counted}
         self._submit(CountTokens(request_id, text))
 
+    def forget(self, conversation_id: str) -> None:
+        """Delete what the engine keeps of a conversation on the disk."""
+        self._submit(ForgetConversation(conversation_id))
+
+    def set_snapshot_quota(self, quota_bytes: int) -> None:
+        """Let the engine keep so much of read conversations on the disk; 0 is nothing and deletes all."""
+        self._submit(SetSnapshotQuota(quota_bytes))
+
+    def clear_snapshots(self) -> None:
+        """Delete what the engine keeps of all conversations on the disk."""
+        self._submit(ClearSnapshots())
+
+    def ask_storage(self, on_answer: Callable[[SnapshotStorage], None]) -> None:
+        """Find out what the engine keeps on the disk; only the newest call is answered."""
+        self._on_storage = on_answer
+        self._submit(AskSnapshotStorage())
+
     def close(self) -> bool:
         """End the engine thread; False when it did not end in time. Requests get no further events."""
         if self._is_closed:
@@ -120,6 +143,7 @@ class EngineClient(QObject):
         self._mailbox.close()
         self._handlers.clear()
         self._counters.clear()
+        self._on_storage = None
         is_ended = self._engine.stop(timeout_s=SHUTDOWN_S)
         if not is_ended:
             _log.error("the engine thread did not end within %.1f s", SHUTDOWN_S)
@@ -150,6 +174,10 @@ class EngineClient(QObject):
             case TokensCounted():
                 if (counter := self._counters.pop(event.request_id, None)) is not None:
                     counter(event.num_tokens)
+            case SnapshotStorage():
+                answer, self._on_storage = self._on_storage, None
+                if answer is not None:
+                    answer(event)
             case ModelLoading():
                 self.model_loading.emit(event)
             case ModelLoaded():

@@ -96,7 +96,9 @@ class ModelSession(QObject):
         self._crashed_path = None
         self._write_marker(path)
         self.loading.emit(self.name_of(path), 0.0, "")
-        self._client.load(path, self._settings.value("context_length"), self._settings.value("num_threads"))
+        value = self._settings.value
+        memory_limit_bytes = int(value("memory_limit_gb") * 1e9)
+        self._client.load(path, value("context_length"), value("num_threads"), memory_limit_bytes)
 
     def eject(self) -> None:
         """Free the model that is loaded."""

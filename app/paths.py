@@ -78,6 +78,11 @@ class AppPaths:
         return self.data / "running.txt"
 
     @property
+    def snapshots(self) -> Path:
+        """What the engine keeps of the chats it has read."""
+        return self.cache / "snapshots"
+
+    @property
     def loading_marker(self) -> Path:
         """Exists while a model loads; found at a start it means that the load ended the process."""
         return self.data / "loading-model.txt"

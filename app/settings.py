@@ -214,6 +214,38 @@ SETTINGS: tuple[Setting, ...] = (
         maximum=1024,
         least_word=tr("automatic"),
     ),
+    Setting(
+        "memory_limit_gb",
+        0.0,
+        tr("Memory for read chats"),
+        tr(
+            "In gigabytes: what has been read stays in memory up to this, so that no chat is read twice. Applies "
+            "when a model is loaded."
+        ),
+        tr("Model"),
+        minimum=0.0,
+        maximum=4096.0,
+        least_word=tr("automatic"),
+    ),
+    Setting(
+        "keeps_chats",
+        True,
+        tr("Reopen chats at once"),
+        tr(
+            "Keeps on the disk what the model has read of your chats, so that after a restart they go on without "
+            "being read again. Off deletes it."
+        ),
+        tr("Storage"),
+    ),
+    Setting(
+        "kept_chats_gb",
+        4.0,
+        tr("Disk space for read chats"),
+        tr("In gigabytes; the chats used longest ago make room for others."),
+        tr("Storage"),
+        minimum=0.1,
+        maximum=4096.0,
+    ),
     Setting("last_model", ""),
     Setting("last_conversation", ""),
     Setting("default_preset", ""),  # its id

@@ -207,6 +207,7 @@ class Answering(QObject):
             self.prompt(conversation, message.id),  # without the message while it is empty
             sampling=sampling_of(values, generation.seed),
             max_tokens=values["max_tokens"],
+            conversation_id=conversation.record.id,
         )
         self._client.generate(request, generation.handle)
 
