@@ -12,6 +12,7 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     cache               KV blocks: reference counts, the radix tree of prefixes, copy-on-write, snapshots
     conversations       what stays of a conversation: why it was read again, and its snapshot on the disk
     sampling            logits to a token; stop strings
+    grammar             answers in a given form: schemas checked, what may follow, how sure the model was
     model               hyperparameters, weights, and the plan: a model as a flat list of ops
     kernels             backends that execute a plan: ``reference`` (NumPy), ``cpu``
     tokenizer, chat     text to tokens and back; templates and channels

@@ -130,16 +130,21 @@ class Engine:
         end = 0
         for share in batch.scheduled:
             start, end = end, end + share.num_logits
-            extensions.append(self._extend(share, logits[start:end]) if share.is_sampled else Extension())
+            sequence, rows = share.sequence, logits[start:end]
+            if sequence.known_logits is not None:
+                rows, sequence.known_logits = sequence.known_logits[np.newaxis], None
+            elif share.is_sampled and sequence.num_completion_tokens == 0:
+                self.prompt_logits.put(sequence.token_ids, rows[-1 - len(share.proposed)])
+            extensions.append(self._extend(share, rows) if share.is_sampled else Extension())
+            if sequence.probe is not None and len(rows) > 0:
+                num_wrong = len(share.proposed) - extensions[-1].num_accepted
+                first = sequence.num_computed_tokens + share.num_tokens - len(rows)
+                sequence.probe.see(sequence.token_ids, first, rows[: len(rows) - num_wrong])
         return extensions
 
     def _extend(self, share: ScheduledSequence, rows: npt.NDArray[np.float32]) -> Extension:
-        sequence = share.sequence
-        if sequence.known_logits is not None:
-            rows, sequence.known_logits = sequence.known_logits[np.newaxis], None
-        elif sequence.num_completion_tokens == 0:
-            self.prompt_logits.put(sequence.token_ids, rows[0])
-        return extend(sequence, rows, share.proposed, self.context_length)
+        choosing = rows[-1 - len(share.proposed) :]
+        return extend(share.sequence, choosing, share.proposed, self.context_length)
 
     def _commit(self, batch: Batch, extensions: list[Extension]) -> list[StepOutput]:
         """Keep what was computed of each sequence, and end those that are complete."""

@@ -13,6 +13,7 @@
     ├── TemplateError             a chat template that is broken, hostile or too slow
     ├── RequestError              one request cannot be honoured; the engine goes on
     │   ├── ContextOverflowError  more tokens than the context holds
+    │   ├── GrammarError          a schema or grammar that cannot be honoured
     │   └── InvalidParameterError a sampling or request parameter out of its range
     ├── GenerationError           a request failed while it ran
     │   └── NumericError          the model produced invalid numbers (NaN, or nothing left to choose)
@@ -118,6 +119,10 @@ class ContextOverflowError(RequestError):
             f"The conversation needs {num_tokens:,} tokens but the context holds {context_length:,}; "
             "shorten the message, start a new chat, or load the model with a larger context."
         )
+
+
+class GrammarError(RequestError):
+    """A schema or grammar that cannot be honoured, or can only be in part."""
 
 
 class InvalidParameterError(RequestError):

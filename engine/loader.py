@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from engine.protocol import LoadModel, LoadPhase, ModelInfo
 if TYPE_CHECKING:
     from engine.chat import ChatTemplate
     from engine.gguf import GGUFFile
+    from engine.grammar.model_grammars import ModelGrammars
     from engine.model import Hyperparameters
     from engine.model.plan import Plan
     from engine.tokenizer import StreamingDetokenizer, Tokenizer
@@ -74,6 +76,13 @@ class LoadedModel:
         from engine.tokenizer import StreamingDetokenizer
 
         return StreamingDetokenizer(self.tokenizer, self.template.shown_control_ids, continues_text)
+
+    @cached_property
+    def grammars(self) -> ModelGrammars:
+        """Makes constraints for answers in a given form."""
+        from engine.grammar.model_grammars import ModelGrammars
+
+        return ModelGrammars(self.tokenizer)
 
     def close(self) -> None:
         """Free the backend and let go of the file; idempotent."""

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
 
+from engine.grammar.response_format import FormatKind as FormatKind  # likewise
+from engine.grammar.response_format import ResponseFormat as ResponseFormat
+from engine.grammar.result import FieldCertainty as FieldCertainty
+from engine.grammar.result import StructuredResult as StructuredResult
 from engine.sampling.params import SamplingParams as SamplingParams  # the app imports it from here
 
 
@@ -108,7 +112,9 @@ class GenerateRequest:
     Exactly one of ``messages`` and ``prompt`` is given. ``max_tokens`` 0 means up to the context's end.
     When the last message is the assistant's it is continued, not answered. ``conversation_id`` names the
     conversation that it belongs to; what was read for one is remembered together. With ``logprobs`` each token
-    comes with so many alternatives, as a ``TokenAlternatives`` event.
+    comes with so many alternatives, as a ``TokenAlternatives`` event. ``response_format`` is the form that the
+    answer must have, and ``certainty`` asks how sure the model was of each value of a JSON answer;
+    ``RequestFinished`` says what came of both.
     """
 
     request_id: str
@@ -120,6 +126,8 @@ class GenerateRequest:
     conversation_id: str = ""
     logprobs: int = 0
     priority: Priority = Priority.NORMAL
+    response_format: ResponseFormat | None = None
+    certainty: bool = False
 
 
 @dataclass(frozen=True)
@@ -321,11 +329,12 @@ class RequestStats:
 
 @dataclass(frozen=True)
 class RequestFinished:
-    """The end of a request that ran."""
+    """The end of a request that ran; ``structured`` where its answer was to have a form."""
 
     request_id: str
     reason: FinishReason
     stats: RequestStats
+    structured: StructuredResult | None = None
 
 
 @dataclass(frozen=True)

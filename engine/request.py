@@ -7,7 +7,7 @@ leave as ``Delta`` events. It holds the request's clock, too. It does not know t
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine.conversations import Reuse
@@ -24,7 +24,9 @@ from engine.protocol import (
     RequestFinished,
     RequestStarted,
     RequestStats,
+    ResponseFormat,
     Role,
+    StructuredResult,
     TokenAlternatives,
     TokenProbability,
 )
@@ -34,6 +36,7 @@ from engine.scheduler.sequence import Sequence
 
 if TYPE_CHECKING:
     from engine.decoding import Ranking
+    from engine.grammar.structured_answer import StructuredAnswer
     from engine.loader import LoadedModel
 
 
@@ -83,6 +86,8 @@ class Prepared:
     text: TextStream
     channels: ChannelStream
     notices: tuple[str, ...]
+    opens_reasoning: bool = False
+    form: StructuredAnswer | None = None
 
 
 class Request:
@@ -94,6 +99,7 @@ class Request:
         num_completion_tokens: tokens taken up so far, an end token included.
         conversation_id: that it belongs to; may be empty.
         reuse: what of its prompt was not read, known once it has started.
+        has_format: the answer must have a form, so that preparing may take longer.
     """
 
     def __init__(self, command: GenerateRequest, submitted_s: float) -> None:
@@ -102,8 +108,10 @@ class Request:
         self.num_completion_tokens = 0
         self.conversation_id = command.conversation_id
         self.reuse = Reuse()
+        self.has_format = command.response_format is not None
         self._command = command
         self._priority = command.priority
+        self._form: StructuredAnswer | None = None
         self._clock = _Clock(submitted_s)
         self._text: TextStream | None = None
         self._channels: ChannelStream | None = None
@@ -119,8 +127,15 @@ class Request:
     def prepare(self, model: LoadedModel) -> Prepared:
         """Render and tokenize the prompt and make the sequence; changes nothing, so that any thread may do it.
 
-        Raises TemplateError where no template can render the messages.
+        Raises TemplateError where no template can render the messages, GrammarError where the form of the answer
+        cannot be honoured.
         """
+        prepared = self._prepare_text(model)
+        if self._command.response_format is None:
+            return prepared
+        return self._with_form(model, prepared, self._command.response_format)
+
+    def _prepare_text(self, model: LoadedModel) -> Prepared:
         prompt, messages = self._command.prompt, self._command.messages
         if prompt is not None:
             token_ids = model.tokenizer.encode_prompt([(prompt, True)])
@@ -129,7 +144,35 @@ class Request:
         rendered = model.template.render(messages, continue_last=continues)
         token_ids = model.tokenizer.encode_prompt(rendered.segments)
         channels = model.template.new_splitter(rendered.opens_reasoning)
-        return self._prepared(model, token_ids, channels, continues, rendered.notices)
+        prepared = self._prepared(model, token_ids, channels, continues, rendered.notices)
+        return replace(prepared, opens_reasoning=rendered.opens_reasoning)
+
+    def _with_form(self, model: LoadedModel, prepared: Prepared, wanted: ResponseFormat) -> Prepared:
+        """What was prepared, its sequence bound to the form of the answer."""
+        from engine.grammar.answer_gate import AnswerGate
+        from engine.grammar.certainty import CertaintyTrace
+        from engine.grammar.structured_answer import StructuredAnswer
+
+        tokenizer, template, messages = model.tokenizer, model.template, self._command.messages
+        grammar = model.grammars.grammar(wanted)
+        written = messages[-1].content if messages and messages[-1].role is Role.ASSISTANT else ""
+        gate = None
+        if messages and not written:
+            gate = AnswerGate(
+                template.channels,
+                template.source,
+                prepared.opens_reasoning,
+                tokenizer.token_id,
+                tokenizer.token_bytes,
+            )
+        sequence = prepared.sequence
+        if self._command.certainty:
+            sequence.probe = trace = CertaintyTrace(sequence.num_prompt_tokens, tokenizer.token_bytes)
+        else:
+            trace = None
+        sequence.constraint = constraint = model.grammars.constraint(grammar, gate, trace, written)
+        form = StructuredAnswer(grammar, constraint, trace, written, tokenizer.token_bytes)
+        return replace(prepared, form=form, notices=(*prepared.notices, *grammar.notices))
 
     def _prepared(
         self,
@@ -149,6 +192,7 @@ class Request:
         """Take over what was prepared; returns its notices."""
         self.sequence, self._text, self._channels = prepared.sequence, prepared.text, prepared.channels
         self.sequence.priority = self._priority
+        self._form = prepared.form
         return [Notice(notice, self.request_id) for notice in prepared.notices]
 
     def set_priority(self, priority: Priority) -> None:
@@ -197,7 +241,14 @@ class Request:
 
     def finished(self, reason: FinishReason) -> RequestFinished:
         """The last event of a request that ran, or that was stopped before it did."""
-        return RequestFinished(self.request_id, reason, self._stats())
+        return RequestFinished(self.request_id, reason, self._stats(), self._structured(reason))
+
+    def _structured(self, reason: FinishReason) -> StructuredResult | None:
+        """Whether the answer has its form, where one was asked for."""
+        if self._form is None or self.sequence is None:
+            return None
+        completion = self.sequence.token_ids[self.sequence.num_prompt_tokens :]
+        return self._form.result(completion, reason is FinishReason.STOP, self.sequence.end_token_ids)
 
     def _deltas(self, text: str) -> list[Event]:
         assert self._channels is not None, "begun"

@@ -114,6 +114,7 @@ class _Worker:
         self._inbox = inbox
         self._loads = LoadThread(load, config, lambda message: inbox.put((time.perf_counter(), message)))
         self._texts = ThreadPoolExecutor(1, "text")
+        self._forms = ThreadPoolExecutor(1, "grammar")  # its first work indexes the vocabulary, for a second
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
         self._conversations = Conversations(config.snapshot_folder, config.snapshot_quota_bytes)
@@ -129,8 +130,9 @@ class _Worker:
             if self._engine is not None and self._engine.has_work and not self._is_stopping:
                 self._step(self._engine)
                 self._conversations.note_work()
-        self._texts.shutdown(wait=False, cancel_futures=True)
         self._conversations.close()
+        for executor in (self._texts, self._forms):
+            executor.shutdown(wait=False, cancel_futures=True)
         self._emit(EngineStopped())
 
     # ------------------------------------------------------------------------------------------- commands
@@ -191,9 +193,11 @@ class _Worker:
             case _Done(then):
                 then()
 
-    def _in_background(self, job: Callable[[], T], then: Callable[[Future[T]], None]) -> None:
-        """Run ``job`` on the text thread, after those before it, and then ``then`` on this one."""
-        self._texts.submit(job).add_done_callback(
+    def _in_background(
+        self, job: Callable[[], T], then: Callable[[Future[T]], None], executor: ThreadPoolExecutor | None = None
+    ) -> None:
+        """Run ``job`` on the text thread or another one, after those before it, and then ``then`` on this one."""
+        (executor or self._texts).submit(job).add_done_callback(
             lambda future: self._inbox.put((time.perf_counter(), _Done(lambda: then(future))))
         )
 
@@ -234,7 +238,8 @@ class _Worker:
             except Exception as error:
                 self._fail(request, error)
 
-        self._in_background(lambda: request.prepare(model), queue_it)
+        executor = self._forms if request.has_format else self._texts
+        self._in_background(lambda: request.prepare(model), queue_it, executor)
 
     def _enqueue(self, request: Request) -> None:
         """Let a request run whose prompt is as far in the KV cache as it can be without reading."""

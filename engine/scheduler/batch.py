@@ -20,6 +20,7 @@ class ScheduledSequence:
         num_scheduled_tokens: of its own tokens.
         draft: tokens that may follow its last one; computed to be verified, given back where they are wrong.
         is_sampled: whether the share reaches the sequence's last token, so that a new one is chosen.
+        is_probed: whether the logits after each of its tokens are wanted, not only after the last.
         is_generating: whether a stream is watched that this share continues, rather than a prompt being read.
     """
 
@@ -27,10 +28,14 @@ class ScheduledSequence:
     num_scheduled_tokens: int
     draft: Draft = NOTHING
     is_sampled: bool = field(init=False)
+    is_probed: bool = field(init=False)
     is_generating: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_sampled", self.num_scheduled_tokens == self.sequence.num_missing_tokens)
+        start, probe = self.sequence.num_computed_tokens, self.sequence.probe
+        is_probed = probe is not None and probe.wants(start, start + self.num_scheduled_tokens)
+        object.__setattr__(self, "is_probed", is_probed)
         object.__setattr__(self, "is_generating", self.sequence.is_generating)
 
     @property
@@ -44,6 +49,8 @@ class ScheduledSequence:
     @property
     def num_logits(self) -> int:
         """Rows of logits that the backend gives for ``slices``."""
+        if self.is_probed:
+            return self.num_tokens
         return 1 + len(self.proposed) if self.is_sampled and self.num_tokens > 0 else 0
 
     def slices(self) -> list[SequenceSlice]:
@@ -56,7 +63,8 @@ class ScheduledSequence:
         start, count = self.sequence.num_computed_tokens, self.num_scheduled_tokens
         token_ids = np.asarray([*self.sequence.token_ids[start : start + count], *self.proposed], dtype=np.int32)
         block_ids = self.sequence.table.block_ids
-        own = SequenceSlice(token_ids[:count], start, block_ids, "last" if self.is_sampled else "none")
+        wanted = "all" if self.is_probed else "last" if self.is_sampled else "none"
+        own = SequenceSlice(token_ids[:count], start, block_ids, wanted)
         ends = range(count, len(token_ids))
         drafted = [SequenceSlice(token_ids[end : end + 1], start + end, block_ids, "last") for end in ends]
         return [own, *drafted] if count > 0 else drafted

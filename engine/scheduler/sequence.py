@@ -10,6 +10,7 @@ import numpy.typing as npt
 from engine.cache.kv_cache import BlockTable
 from engine.protocol import FinishReason, Priority
 from engine.sampling.constraint import TokenConstraint
+from engine.sampling.probe import LogitsProbe
 from engine.sampling.sampler import Sampler
 from engine.scheduler.prompt_lookup import PromptLookup
 
@@ -40,6 +41,7 @@ class Sequence:
         end_token_ids: tokens that end the completion.
         sampler: chooses its tokens.
         constraint: which tokens may follow; None is all.
+        probe: who wants to see its logits, too.
         num_logprobs: how many alternatives are wanted of each token.
         state: waiting, running or finished.
         finish_reason: set once it is finished without an error.
@@ -70,6 +72,7 @@ class Sequence:
         self.end_token_ids = end_token_ids
         self.sampler = sampler
         self.constraint = constraint
+        self.probe: LogitsProbe | None = None
         self.num_logprobs = 0
         self.priority = priority
         self.arrival = 0

@@ -69,6 +69,7 @@ class Tokenizer:
         self._trims_after = frozenset(trims_after)
         self._control_ids = frozenset(specials.control.values())
         self._is_byte_level = vocabulary.model == "gpt2"
+        self._types = vocabulary.types.tolist()  # NumPy's own numbers would be 20 times slower to compare
         self._bytes: list[bytes | None] = [None] * len(vocabulary)
         self._control = specials.control
         self._markers = dict(specials.markers)
@@ -92,6 +93,12 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of content: no control token, no marker, no beginning-of-text token, whatever the text says."""
         return self._join([text])
+
+    def encode_continuation(self, text: str) -> list[int]:
+        """Ids of content that continues a text: as ``encode``, without the space that would begin a text."""
+        ids: list[int] = []
+        self._append_text(text, ids, follows_text=True)
+        return ids
 
     def encode_with_specials(self, text: str) -> list[int]:
         """Ids of scaffolding: control tokens and markers are recognised; no beginning-of-text token is added."""
@@ -129,9 +136,8 @@ class Tokenizer:
         self._append_text("".join(texts), ids)
         return ids
 
-    def _append_text(self, text: str, ids: list[int]) -> None:
+    def _append_text(self, text: str, ids: list[int], follows_text: bool = False) -> None:
         """Encode text without control tokens and append its ids."""
-        follows_text = False
         for piece in self._content_splitter.split(well_formed(text)):
             if isinstance(piece, int):
                 ids.append(piece)
@@ -154,6 +160,10 @@ class Tokenizer:
         """The id of the token that the file writes as ``text``, or None."""
         return self._vocabulary.tokens.find(text)
 
+    def is_marker(self, token_id: int) -> bool:
+        """Whether the token is the chat template's own, shown but never made from content."""
+        return self.token_text(token_id) in self._markers
+
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token stands for, control tokens included; none for ids outside the vocabulary."""
         if not 0 <= token_id < self.vocab_size:
@@ -165,7 +175,7 @@ class Tokenizer:
 
     def _make_bytes(self, token_id: int) -> bytes:
         text = self._vocabulary.tokens[token_id]
-        token_type = self._vocabulary.types[token_id]
+        token_type = self._types[token_id]
         if token_type == TokenType.UNUSED:
             return b""
         if token_id in self._control_ids or token_type in (TokenType.USER_DEFINED, TokenType.UNKNOWN):

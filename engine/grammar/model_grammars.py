@@ -1,0 +1,68 @@
+"""Grammars for one model: its vocabulary's table, made when the first is wanted, and constraints over it."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from engine.errors import GrammarError
+from engine.grammar.answer_gate import AnswerGate
+from engine.grammar.certainty import CertaintyTrace
+from engine.grammar.compiler import Grammar, compile_format
+from engine.grammar.constraint import GrammarConstraint
+from engine.grammar.library import SPECIAL_MARK, TokenTable
+from engine.grammar.response_format import ResponseFormat
+
+if TYPE_CHECKING:
+    from engine.tokenizer import Tokenizer
+
+_compile = lru_cache(32)(compile_format)
+
+
+def token_table(tokenizer: Tokenizer) -> TokenTable:
+    """The table of a tokenizer's vocabulary, in which no text matches a control token or a template's marker."""
+    pieces = []
+    for token_id in range(tokenizer.vocab_size):
+        is_special = tokenizer.is_control(token_id) or tokenizer.is_marker(token_id)
+        pieces.append((SPECIAL_MARK if is_special else b"") + tokenizer.token_bytes(token_id))
+    ends = sorted(tokenizer.end_token_ids)
+    if not ends:
+        raise GrammarError("This model has no token that ends an answer, so no form can be kept.")
+    return TokenTable(pieces, ends, tokenizer.encode_continuation)
+
+
+class ModelGrammars:
+    """Makes constraints for one model; any thread may ask."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._lock = threading.Lock()
+        self._table: TokenTable | None = None
+
+    def grammar(self, wanted: ResponseFormat) -> Grammar:
+        """The grammar of a form. Raises GrammarError where it cannot be honoured."""
+        return _compile(wanted)
+
+    def constraint(
+        self, grammar: Grammar, gate: AnswerGate | None, trace: CertaintyTrace | None, written: str = ""
+    ) -> GrammarConstraint:
+        """A constraint at the start of an answer, or after ``written``, the part of it that is there.
+
+        Raises GrammarError where the library refuses the grammar, or ``written`` does not follow it.
+        """
+        table = self.table()
+        matcher = table.matcher(grammar.kind, grammar.text)
+        token_ids = self._tokenizer.encode_continuation(written) if written else []
+        if matcher.num_valid(token_ids) < len(token_ids):
+            raise GrammarError("The answer so far has not the form that is asked for; begin it anew.")
+        for token_id in token_ids:
+            matcher.consume(token_id)
+        return GrammarConstraint(matcher, table.vocab_size, self._tokenizer.end_token_ids, gate, trace)
+
+    def table(self) -> TokenTable:
+        """The vocabulary's table; the first call takes up to a second, in which other threads run."""
+        with self._lock:
+            if self._table is None:
+                self._table = token_table(self._tokenizer)
+            return self._table
