@@ -18,6 +18,7 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     tokenizer, chat     text to tokens and back; templates and channels
     gguf                model files
     hub                 search, headers and downloads over the network
+    advisor             what a model needs and how fast it is on this machine
     library             models on this machine, and what can be done with their files
     scoring             how well a model predicts a given text
     terminal            ``python -m engine``

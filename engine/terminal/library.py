@@ -16,6 +16,7 @@ from engine.library.places import Origin, Place, models_folder, other_places, to
 from engine.terminal.output import Output
 
 if TYPE_CHECKING:
+    from engine.advisor import Advice
     from engine.hub.client import HubClient, HubRepository
     from engine.hub.downloads import DownloadRow
     from engine.hub.names import Version
@@ -40,8 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     inspect.add_argument("version", metavar="VERSION", nargs="?", help="its header, too, without a download")
     download = _add(commands, "download", download_model, "fetch a version; an interrupted one goes on")
     download.add_argument("repository", metavar="OWNER/NAME")
-    download.add_argument("version", metavar="VERSION", nargs="?", help="such as Q4_K_M; may be left out for one")
-    for each in (search, inspect, download):
+    download.add_argument(
+        "version", metavar="VERSION", nargs="?", help="such as Q4_K_M; left out: the best one for this machine"
+    )
+    advice = _add(commands, "advise", advise_on, "what a model needs and how fast it is here, before a download")
+    advice.add_argument("model", metavar="MODEL", help="a model on this machine, or OWNER/NAME at the hub")
+    advice.add_argument("version", metavar="VERSION", nargs="?", help="of one at the hub; left out: all of them")
+    advice.add_argument("--context", type=int, default=0, metavar="N", help="tokens of context; 0 is 8192")
+    for each in (search, inspect, download, advice):
         each.add_argument("--endpoint", default="", metavar="URL", help="another hub; HF_ENDPOINT does the same")
 
 
@@ -120,7 +127,7 @@ def download_model(arguments: argparse.Namespace, output: Output) -> int:
 
     with _client(arguments) as client:
         repository = client.repository(arguments.repository)
-        version = find_version(repository, arguments.version)
+        version = find_version(repository, arguments.version or _best_version(client, repository, output))
         endpoint = client.endpoint
     done: list[DownloadRow] = []
     downloads = Downloads(models_folder(), lambda endpoint: _new_client(endpoint), on_done=done.append)
@@ -142,6 +149,77 @@ def download_model(arguments: argparse.Namespace, output: Output) -> int:
     output.json({"paths": done[0].paths, "size": done[0].size})
     output.text(str(done[0].paths[0]))
     return 0
+
+
+def advise_on(arguments: argparse.Namespace, output: Output) -> int:
+    """Print what a model on disk, or the versions of one at the hub, would need here."""
+    from engine.advisor import advise, known_speeds, look_at_machine, measure_speeds, recommend, shape_of
+    from engine.advisor.advice import CONTEXT_LENGTH
+    from engine.gguf import open_model
+    from engine.hub.names import is_repository
+    from engine.terminal.models import find_model
+
+    if known_speeds() is None:
+        output.progress("Measuring what this machine's memory and processor give ...")
+        measure_speeds()
+        output.end_progress()
+    machine = look_at_machine(models_folder())
+    context_length = arguments.context or CONTEXT_LENGTH
+    if not is_repository(arguments.model) or os.path.exists(arguments.model):
+        with open_model(find_model(arguments.model)) as file:
+            advice = advise(shape_of(file), machine, context_length)
+        output.json({**dataclasses.asdict(advice), "total_need": advice.need.total, "sentence": advice.sentence})
+        output.text(advice.sentence)
+        return 0
+    with _client(arguments) as client:
+        repository = client.repository(arguments.model)
+        advices = _advise_versions(client, repository, context_length, arguments.version)
+    best = recommend(advices)
+    output.json(
+        {
+            "recommended": best,
+            "versions": {
+                label: {**dataclasses.asdict(advice), "total_need": advice.need.total, "sentence": advice.sentence}
+                for label, (_, advice) in advices.items()
+            },
+        }
+    )
+    for label, (_, advice) in advices.items():
+        output.text(f"{'*' if label == best else ' '} {label:16} {advice.sentence}")
+    return 0
+
+
+def _advise_versions(
+    client: HubClient, repository: HubRepository, context_length: int, wanted: str | None = None
+) -> dict[str, tuple[str | None, Advice]]:
+    """Advice on the versions, by the header of one of them; of the wanted one, by its own."""
+    from engine.advisor import look_at_machine, shape_of
+    from engine.advisor.advice import versions_advice
+    from engine.hub.remote_header import fetch_header
+
+    versions = [version for version in repository.groups.versions if not version.missing]
+    if wanted is not None:
+        versions = [find_version(repository, wanted)]
+    if not versions:
+        raise EngineError(f"{repository.model.repository} has no GGUF file that can be used here.")
+    name, revision = repository.model.repository, repository.revision
+    shape = shape_of(fetch_header(client.connection, name, revision, versions[len(versions) // 2]))
+    rows = [(version.label, version.quantization, version.size) for version in versions]
+    return versions_advice(shape, look_at_machine(models_folder()), rows, context_length)
+
+
+def _best_version(client: HubClient, repository: HubRepository, output: Output) -> str | None:
+    """The recommended version; None where there is only one."""
+    from engine.advisor import recommend
+    from engine.advisor.advice import CONTEXT_LENGTH
+
+    if len(repository.groups.versions) < 2:
+        return None
+    best = recommend(_advise_versions(client, repository, CONTEXT_LENGTH))
+    if best is None:
+        raise EngineError(f"No version of {repository.model.repository} fits into this machine's memory; name one.")
+    output.note(f"{best} is the best version for this machine.")
+    return best
 
 
 def find_version(repository: HubRepository, wanted: str | None) -> Version:

@@ -1,0 +1,155 @@
+"""What a person wants to know before a download: does it fit, how fast is it, which version is best here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.advisor.machine import Machine, Speeds
+from engine.advisor.shape import MemoryNeed, ModelShape, memory_need
+from engine.gguf.quantizations import quality_of
+from engine.gguf.tensor_types import TensorType
+
+CONTEXT_LENGTH = 8192
+READ_TOKENS = 4096
+SYSTEM_BYTES = 1 << 30  # what the rest of the system needs at least
+COMFORT = 0.75  # of the memory, up to which a model fits without closing other programs
+OP_SECONDS = 3e-6  # each op waits once for all threads
+MIN_TOKENS_PER_SECOND = 6.0  # slower than people read
+CONTEXTS = (131072, 65536, 32768, 16384, 8192, 4096, 2048)
+
+
+class Fit(str, Enum):
+    """Whether a model fits into the memory; the value is the word for it."""
+
+    FITS = "fits"
+    TIGHT = "tight"
+    TOO_LARGE = "too large"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is to be expected of a model with one context.
+
+    Attributes:
+        need: memory with the context full.
+        tokens_per_second: while answering, with half the context read.
+        read_seconds: for a prompt of READ_TOKENS, or of the context where that is shorter.
+        longest_context: that fits.
+        is_measured: the speeds are those of this machine's kernels.
+    """
+
+    fit: Fit
+    need: MemoryNeed
+    tokens_per_second: float
+    read_seconds: float
+    longest_context: int
+    total_bytes: int
+    is_measured: bool
+
+    @property
+    def sentence(self) -> str:
+        """All of it for a person."""
+        memory = f"{self.need.total / 1e9:.1f} GB of {self.total_bytes / 1e9:.0f}"
+        with_context = f"with {_thousands(self.need.context_length)} context {memory}"
+        if self.fit is Fit.TOO_LARGE:
+            return f"Too large for this machine: {with_context}."
+        rate = f"{self.tokens_per_second:.{0 if self.tokens_per_second >= 10 else 1}f}"
+        speed = f"About {rate} tokens/s, {self.read_seconds:.0f} s to read 4k tokens"
+        verdict = "Fits" if self.fit is Fit.FITS else "Tight: close other programs first"
+        return f"{verdict}. {speed}; {with_context}."
+
+
+def advise(shape: ModelShape, machine: Machine, context_length: int = CONTEXT_LENGTH) -> Advice:
+    """Judge a model with a context of so many tokens, or as many as it was trained for."""
+    need = memory_need(shape, context_length, machine.available_bytes)
+    longest = next(
+        (each for each in CONTEXTS if _fit(memory_need(shape, each, machine.available_bytes), machine) is Fit.FITS),
+        0,
+    )
+    return Advice(
+        fit=_fit(need, machine),
+        need=need,
+        tokens_per_second=tokens_per_second(shape, machine.speeds, need.context_length // 2),
+        read_seconds=read_seconds(shape, machine.speeds, min(READ_TOKENS, need.context_length)),
+        longest_context=min(longest, shape.trained_context_length),
+        total_bytes=machine.total_bytes,
+        is_measured=machine.speeds.is_measured,
+    )
+
+
+def tokens_per_second(shape: ModelShape, speeds: Speeds, depth: int) -> float:
+    """While answering, with ``depth`` tokens before: weights and KV cache are read once a token."""
+    seconds = sum(num_bytes / speeds.read_rate(type) for type, num_bytes in shape.matrix_bytes.items())
+    kv_bytes = sum(num_bytes * min(depth, window or depth) for window, num_bytes in shape.kv_token_bytes.items())
+    seconds += kv_bytes / speeds.bandwidth + shape.num_ops * OP_SECONDS
+    return 1 / seconds
+
+
+def read_seconds(shape: ModelShape, speeds: Speeds, num_tokens: int) -> float:
+    """To read a prompt: every weight is multiplied with every token, and every token looks at those before it."""
+    seconds = sum(values * num_tokens / speeds.multiply_rate(type) for type, values in shape.matrix_values.items())
+    for window, values in shape.attention_values.items():
+        pairs = num_tokens * min(num_tokens / 2, window or num_tokens)
+        seconds += values * pairs / speeds.multiply_rate(TensorType.F16)
+    return seconds
+
+
+def recommend(versions: Mapping[str, tuple[str | None, Advice]]) -> str | None:
+    """The label of the best version here: the best quality that fits and is quick enough; None where none fits.
+
+    Args:
+        versions: quantization and advice, by label.
+    """
+    fitting = {label: pair for label, pair in versions.items() if pair[1].fit is Fit.FITS}
+    fitting = fitting or {label: pair for label, pair in versions.items() if pair[1].fit is Fit.TIGHT}
+    if not fitting:
+        return None
+    quick = [label for label, (_, advice) in fitting.items() if advice.tokens_per_second >= MIN_TOKENS_PER_SECOND]
+    if quick:
+        # Beyond "nearly exact" nothing can be told apart, and everything becomes slower.
+        return max(quick, key=lambda label: _rank(versions[label]))
+    good = [label for label, (quantization, _) in fitting.items() if quality_of(quantization).rank >= 46]
+    return max(good or fitting, key=lambda label: fitting[label][1].tokens_per_second)
+
+
+def _rank(version: tuple[str | None, Advice]) -> tuple[int, float]:
+    quantization, advice = version
+    rank = quality_of(quantization).rank
+    return (rank if rank <= 80 else 45, advice.tokens_per_second)
+
+
+def main_type(quantization: str | None) -> TensorType:
+    """The tensor type that most weights of a quantization have."""
+    name = (quantization or "Q4_K").upper().removeprefix("UD-").removesuffix("_MOE")
+    name = {"FP16": "F16", "FP32": "F32"}.get(name, name)
+    small = f"{name.rsplit('_', 1)[0]}_S"
+    for candidate in (name, *(name.rsplit("_", count)[0] for count in (1, 2)), small):
+        if candidate in TensorType.__members__:
+            return TensorType[candidate]
+    return TensorType.Q4_K
+
+
+def versions_advice(
+    shape: ModelShape, machine: Machine, versions: Sequence[tuple[str, str | None, int]], context_length: int
+) -> dict[str, tuple[str | None, Advice]]:
+    """Advice for all versions of a model, by the header of one of them.
+
+    Args:
+        versions: label, quantization and bytes of each.
+    """
+    return {
+        label: (quantization, advise(shape.as_version(size, main_type(quantization)), machine, context_length))
+        for label, quantization, size in versions
+    }
+
+
+def _fit(need: MemoryNeed, machine: Machine) -> Fit:
+    if need.total <= min(machine.available_bytes, machine.total_bytes * COMFORT):
+        return Fit.FITS
+    return Fit.TIGHT if need.total <= machine.total_bytes - SYSTEM_BYTES else Fit.TOO_LARGE
+
+
+def _thousands(num_tokens: int) -> str:
+    return f"{num_tokens // 1024}k" if num_tokens >= 1024 else str(num_tokens)

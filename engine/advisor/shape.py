@@ -1,0 +1,232 @@
+"""What a header says of a model's size: weights by type, KV cache by token, work memory.
+
+Counts the plan that the engine would run, so what the architecture does (grouped heads, windows, tied output) is
+in it. Works on headers without weights.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from engine.cache.kv_cache import num_blocks_for
+from engine.cache.memory_plan import plan_memory
+from engine.errors import EngineError
+from engine.gguf import GGUFFile
+from engine.gguf.tensor_types import TensorType
+from engine.kernels.cpu.formats import ActivationFormat, activation_bytes, activation_format
+from engine.kernels.cpu.kv_store import kv_bytes_per_block
+from engine.kernels.cpu.layouts import padded
+from engine.kernels.cpu.memory import FINE_POSITIONS
+from engine.model import load_plan
+from engine.model.plan import BLOCK_SIZE, Attention, Embed, MatMul, Plan, Rope, Tensor
+
+MAX_BATCH_TOKENS = 512  # of EngineConfig
+LOGIT_ROWS = 16  # the backend's first room for logits
+# Measured on SmolLM2 135M and Gemma 3 270M: the process before a model (Python, NumPy, the tokenizer library), the
+# machine code and its loader, and what a vocabulary takes in its tables and strings.
+PROCESS_BYTES = 104_000_000
+CODE_BYTES = 18_000_000
+VOCABULARY_BYTES = 300  # a token
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The size of a model in all respects that cost memory or time.
+
+    Attributes:
+        weights_bytes: of the files.
+        matrix_bytes: bytes of matrices that one token reads, by type; of experts those that take part.
+        matrix_values: the same as values: multiplications a token.
+        kv_block_bytes: of 16 tokens in all layers.
+        kv_arrays: of the KV cache, two a layer: bytes of a block for one head, and the number of heads.
+        kv_token_bytes: read for each earlier token that a token sees, by window; None is no window.
+        attention_values: multiplications for each earlier token that a token sees, by window.
+        activation_bytes: buffers of a step.
+        position_bytes: rotary tables, for each position of the cache.
+        num_ops: steps of the plan.
+    """
+
+    architecture: str
+    num_parameters: int
+    vocab_size: int
+    trained_context_length: int
+    weights_bytes: int
+    matrix_bytes: Mapping[TensorType, int]
+    matrix_values: Mapping[TensorType, int]
+    kv_block_bytes: int
+    kv_arrays: tuple[tuple[int, int], ...]
+    kv_token_bytes: Mapping[int | None, int]
+    attention_values: Mapping[int | None, int]
+    activation_bytes: int
+    position_bytes: float
+    num_ops: int
+
+    def as_version(self, size: int, main_type: TensorType) -> ModelShape:
+        """The same model in another quantization: files of ``size`` bytes, mostly of ``main_type``."""
+        values = sum(self.matrix_values.values())
+        share = sum(self.matrix_bytes.values()) / max(1, self.weights_bytes)
+        return dataclasses.replace(
+            self,
+            weights_bytes=size,
+            matrix_bytes={main_type: round(size * min(1.0, share))},
+            matrix_values={main_type: values},
+        )
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes that the engine's process takes with a model and a full context.
+
+    Attributes:
+        weights: the mapped files.
+        kv: keys and values of the context.
+        work: buffers of a step, rotary tables, vocabulary.
+        engine: the process without a model.
+    """
+
+    context_length: int
+    weights: int
+    kv: int
+    work: int
+    engine: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.kv + self.work + self.engine
+
+
+def shape_of(file: GGUFFile) -> ModelShape:
+    """Count the plan of a model; raises what ``load_plan`` raises for one that the engine cannot run."""
+    hyperparameters, plan = load_plan(file)
+    active = _active_share(file)
+    matrix_bytes: Counter[TensorType] = Counter()
+    matrix_values: Counter[TensorType] = Counter()
+    for tensor in _matrices(plan):
+        share = active if len(tensor.shape) > 2 else 1.0
+        matrix_bytes[tensor.type] += round(tensor.data.nbytes * share)
+        matrix_values[tensor.type] += round(math.prod(tensor.shape) * share)
+    kv_token_bytes: Counter[int | None] = Counter()
+    attention_values: Counter[int | None] = Counter()
+    for op in plan.ops:
+        if isinstance(op, Attention):
+            layer = plan.kv_layers[op.kv_layer]
+            width = layer.key_dim + layer.value_dim
+            kv_token_bytes[op.window] += layer.num_kv_heads * width * 2
+            attention_values[op.window] += op.num_heads * width
+    tables = {id(op.table): op.table for op in plan.ops if isinstance(op, Rope)}
+    return ModelShape(
+        architecture=hyperparameters.architecture,
+        num_parameters=sum(math.prod(tensor.shape) for tensor in file.tensors.values()),
+        vocab_size=plan.vocab_size,
+        trained_context_length=hyperparameters.context_length,
+        weights_bytes=file.file_bytes,
+        matrix_bytes=dict(matrix_bytes),
+        matrix_values=dict(matrix_values),
+        kv_block_bytes=kv_bytes_per_block(plan),
+        kv_arrays=_kv_arrays(plan),
+        kv_token_bytes=dict(kv_token_bytes),
+        attention_values=dict(attention_values),
+        activation_bytes=_activation_bytes(plan),
+        position_bytes=sum(len(table.inv_freq) * 16 / FINE_POSITIONS for table in tables.values()),
+        num_ops=len(plan.ops),
+    )
+
+
+def memory_need(shape: ModelShape, context_length: int, available_bytes: int | None = None) -> MemoryNeed:
+    """What the model takes when a context of so many tokens is full.
+
+    ``available_bytes`` of memory, now where it is None, decide how many blocks the cache has beside the context.
+    """
+    context_length = min(context_length, shape.trained_context_length)
+    num_blocks = num_blocks_for(context_length) + 1
+    pool = max(num_blocks, _pool_blocks(shape, context_length, available_bytes))
+    kv = sum(_array_bytes(block_bytes, heads, num_blocks, pool) for block_bytes, heads in shape.kv_arrays)
+    vocabulary = shape.vocab_size * VOCABULARY_BYTES
+    tables = round(shape.position_bytes * pool * BLOCK_SIZE)
+    work = shape.activation_bytes + vocabulary + tables
+    return MemoryNeed(context_length, shape.weights_bytes, kv, work, PROCESS_BYTES + CODE_BYTES)
+
+
+def _array_bytes(block_bytes: int, num_heads: int, num_blocks: int, pool: int) -> int:
+    """What an array (heads, blocks of the pool, block_bytes) takes when ``num_blocks`` of each head are written.
+
+    Each head's part is written from its start, and the system gives whole pages. The array itself begins within a
+    huge page, whose rest is given in small ones; so only the heads after the first take huge ones.
+    """
+    first = num_blocks * block_bytes
+    return first + (num_heads - 1) * min(first + huge_page_bytes(), pool * block_bytes)
+
+
+@functools.cache
+def huge_page_bytes() -> int:
+    """Size of the huge pages that Linux gives to large arrays, which NumPy asks for; 0 where there are none."""
+    folder = Path("/sys/kernel/mm/transparent_hugepage")
+    try:
+        if "[never]" in (folder / "enabled").read_text(encoding="ascii"):
+            return 0
+        return int((folder / "hpage_pmd_size").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | None) -> int:
+    """Blocks of the cache that the memory plan would make."""
+    try:
+        return plan_memory(
+            available_bytes=available_bytes or int(psutil.virtual_memory().available),
+            weights_bytes=shape.weights_bytes,
+            block_bytes=max(1, shape.kv_block_bytes),
+            trained_context_length=shape.trained_context_length,
+            context_length=context_length,
+        ).num_blocks
+    except EngineError:
+        return 0
+
+
+def _kv_arrays(plan: Plan) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (width * BLOCK_SIZE * 2, layer.num_kv_heads)
+        for layer in plan.kv_layers
+        for width in (layer.key_dim, padded(layer.value_dim))
+    )
+
+
+def _matrices(plan: Plan) -> Iterator[Tensor]:
+    """The matrices that a token is multiplied with; of the embedding it reads one row."""
+    for op in plan.ops:
+        if isinstance(op, Embed):
+            continue
+        for field in dataclasses.fields(op):
+            value = getattr(op, field.name)
+            if isinstance(value, Tensor) and len(value.shape) > 1:
+                yield value
+
+
+def _active_share(file: GGUFFile) -> float:
+    """The part of the experts that one token goes through."""
+    count = file.metadata.integer(f"{file.architecture}.expert_count", 0)
+    used = file.metadata.integer(f"{file.architecture}.expert_used_count", count)
+    return min(1.0, used / count) if count > 0 else 1.0
+
+
+def _activation_bytes(plan: Plan) -> int:
+    """Buffers, and their quantised copies where a matmul reads them."""
+    rows = {"tokens": MAX_BATCH_TOKENS, "logits": LOGIT_ROWS}
+    total = sum(rows[buffer.rows] * buffer.width * 4 for buffer in plan.buffers)
+    inputs: set[tuple[str, ActivationFormat]] = set()
+    for op in plan.ops:
+        if isinstance(op, MatMul):
+            kind = activation_format(op.weight.type)
+            if (op.x.name, kind) not in inputs:
+                inputs.add((op.x.name, kind))
+                total += activation_bytes(kind, op.x.width, rows[op.x.rows])
+    return total

@@ -1,0 +1,188 @@
+"""Estimates against what models really take, and the words made of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.advisor import (
+    Fit,
+    Machine,
+    MeasuredFigures,
+    ModelShape,
+    Speeds,
+    advise,
+    known_speeds,
+    look_at_machine,
+    measure_speeds,
+    memory_need,
+    recommend,
+    shape_of,
+)
+from engine.advisor.advice import main_type, read_seconds, tokens_per_second, versions_advice
+from engine.bench.synthetic import SHAPES, write_model
+from engine.gguf import HeaderFile, open_model
+from engine.gguf.header import read_header
+from engine.gguf.tensor_types import TensorType
+from engine.hub.remote_header import _mapped
+
+ROOT = Path(__file__).resolve().parents[3]
+GB = 10**9
+
+
+def _speeds(rate: float = 30e9, multiply: float = 300e9) -> Speeds:
+    return Speeds({TensorType.Q4_K: rate}, {TensorType.Q4_K: multiply})
+
+
+def _machine(total: int = 16 * GB, available: int = 12 * GB) -> Machine:
+    return Machine(total, available, 100 * GB, 4, _speeds())
+
+
+def _shape(path: Path) -> ModelShape:
+    with open_model(path) as file:
+        return shape_of(file)
+
+
+def _measured(path: Path, context_length: int) -> dict[str, int]:
+    script = Path(__file__).with_name("measure.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(path), str(context_length)],
+        capture_output=True, text=True, cwd=ROOT, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, int] = json.loads(done.stdout)
+    return figures
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="calibrated by Linux's resident size")
+@pytest.mark.parametrize("name", ["smollm2", "gemma3", "tiny"])
+def test_the_estimate_is_within_a_tenth_of_what_is_taken(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if name == "tiny":
+        path = tmp_path / "tiny.gguf"
+        write_model(path, SHAPES["tiny"], "q4_k")
+    else:
+        path = request.getfixturevalue(f"{name}_path")
+    figures = _measured(path, 1024)
+    assert figures["estimate"] == pytest.approx(figures["actual"], rel=0.1)
+
+
+def test_a_header_alone_gives_the_same_shape(gemma3_path: Path) -> None:
+    data = gemma3_path.read_bytes()
+    head = _mapped(data[: 16 << 20])
+    header = HeaderFile((gemma3_path,), [len(data)], [read_header(gemma3_path, head, file_bytes=len(data))])
+    assert shape_of(header) == _shape(gemma3_path)
+
+
+def test_windows_and_grouped_heads_are_counted(gemma3_path: Path, smollm2_path: Path) -> None:
+    gemma = _shape(gemma3_path)
+    assert gemma.kv_token_bytes == {512: 15 * 2 * 256 * 2, None: 3 * 2 * 256 * 2}  # one KV head of 256
+    assert gemma.kv_block_bytes == 18 * 2 * 256 * 2 * 16
+    smollm = _shape(smollm2_path)
+    assert smollm.kv_token_bytes == {None: 30 * 3 * 128 * 2}
+    assert smollm.attention_values == {None: 30 * 9 * 128}
+    assert sum(smollm.matrix_values.values()) == 134_479_872  # tied: the embedding is the output, too
+    assert memory_need(smollm, 10**6).context_length == 8192
+
+
+def test_memory_decides_what_fits(smollm2_path: Path) -> None:
+    shape = dataclasses.replace(_shape(smollm2_path), weights_bytes=8 * GB)
+    assert advise(shape, _machine()).fit is Fit.FITS
+    assert advise(shape, _machine(available=4 * GB)).fit is Fit.TIGHT
+    assert advise(shape, _machine(total=8 * GB)).fit is Fit.TOO_LARGE
+    assert "Too large" in advise(shape, _machine(total=8 * GB)).sentence
+    fits = advise(shape, _machine(), 4096).sentence
+    assert fits.startswith("Fits. About ")
+    assert "with 4k context 8." in fits
+
+
+def test_speed_follows_bytes_and_multiplications(smollm2_path: Path) -> None:
+    shape = dataclasses.replace(_shape(smollm2_path), num_ops=0, kv_token_bytes={}, attention_values={})
+    num_bytes, values = sum(shape.matrix_bytes.values()), sum(shape.matrix_values.values())
+    assert tokens_per_second(shape, _speeds(), 0) == pytest.approx(30e9 / num_bytes)
+    assert read_seconds(shape, _speeds(), 100) == pytest.approx(100 * values / 300e9)
+    deep = dataclasses.replace(shape, kv_token_bytes={None: 1000, 512: 1000})
+    expected = num_bytes / 30e9 + (4096 + 512) * 1000 / 30e9
+    assert 1 / tokens_per_second(deep, _speeds(), 4096) == pytest.approx(expected)
+
+
+def test_experts_that_rest_are_not_read() -> None:
+    """Of eight experts two are used: a quarter of their bytes."""
+    from engine.advisor import shape as module
+
+    class File:
+        architecture = "x"
+
+        class metadata:  # noqa: N801
+            @staticmethod
+            def integer(key: str, default: int) -> int:
+                return {"x.expert_count": 8, "x.expert_used_count": 2}.get(key, default)
+
+    assert module._active_share(File()) == 0.25  # type: ignore[arg-type]
+
+
+def test_the_best_version_is_good_and_quick(smollm2_path: Path) -> None:
+    shape = dataclasses.replace(_shape(smollm2_path), weights_bytes=4 * GB, matrix_bytes={TensorType.Q8_0: 4 * GB})
+    rows = [("Q2_K", "Q2_K", GB), ("Q4_K_M", "Q4_K_M", 2 * GB), ("Q8_0", "Q8_0", 4 * GB), ("F16", "F16", 8 * GB)]
+    assert recommend(versions_advice(shape, _machine(), rows, 8192)) == "Q8_0"
+    slow = dataclasses.replace(_machine(), speeds=_speeds(rate=14e9))
+    assert recommend(versions_advice(shape, slow, rows, 8192)) == "Q4_K_M"
+    assert recommend(versions_advice(shape, _machine(total=4 * GB, available=2 * GB), rows, 8192)) == "Q2_K"
+    assert recommend(versions_advice(shape, _machine(total=GB, available=GB), rows, 8192)) is None
+
+
+@pytest.mark.parametrize(
+    ("quantization", "expected"),
+    [("Q4_K_M", "Q4_K"), ("UD-Q4_K_XL", "Q4_K"), ("FP16", "F16"), ("MXFP4_MOE", "MXFP4"), ("IQ2_M", "IQ2_S"),
+     ("Q8_0", "Q8_0"), (None, "Q4_K"), ("BF16", "BF16"), ("IQ3_M", "IQ3_S")],
+)  # fmt: skip
+def test_the_type_of_a_quantization(quantization: str | None, expected: str) -> None:
+    assert main_type(quantization).name == expected
+
+
+def test_speeds_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.advisor import machine as module
+
+    monkeypatch.setattr(module, "_file", lambda: tmp_path / "speeds.json")
+    assert known_speeds() is None
+    guess = look_at_machine(tmp_path / "absent").speeds
+    assert not guess.is_measured
+    measured = measure_speeds([TensorType.Q8_0])
+    assert measured.read_rate(TensorType.Q6_K) > 1e8
+    assert measured.multiply_rate(TensorType.Q8_0) > 1e8
+    assert known_speeds() == measured
+    assert look_at_machine(tmp_path).speeds == measured
+    for damage in ("", "{", "[]", '{"format": 1}', (tmp_path / "speeds.json").read_text().replace("machine", "x")):
+        (tmp_path / "speeds.json").write_text(damage)
+        assert known_speeds() is None
+
+
+def test_measured_figures_replace_and_last(tmp_path: Path) -> None:
+    file = tmp_path / "measured.json"
+    figures = MeasuredFigures(file)
+    path = Path("/models/a.gguf")
+    figures.add(path, answer=(3, 1.0), prompt=(5, 0.1))
+    assert figures.of(path).tokens_per_second == 0
+    figures.add(path, answer=(100, 4.0), prompt=(5, 0.1))
+    assert figures.of(path).tokens_per_second == 25
+    figures.add(path, answer=(100, 2.0), prompt=(1000, 2.0))
+    again = MeasuredFigures(file).of(path)
+    assert again.tokens_per_second == pytest.approx(32.5)
+    assert again.read_tokens_per_second == 500
+    file.write_text("[")
+    assert MeasuredFigures(file).of(path).tokens_per_second == 0
+
+
+def test_nothing_is_nan_at_the_edges(smollm2_path: Path) -> None:
+    shape = _shape(smollm2_path)
+    advice = advise(shape, _machine(), 1)
+    assert np.isfinite([advice.tokens_per_second, advice.read_seconds]).all()
