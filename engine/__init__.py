@@ -33,8 +33,21 @@ The backend computes the batch, each sequence's sampler chooses, full blocks ent
 stays in the tree for the next turn.
 """
 
-from engine.config import EngineConfig
-from engine.errors import EngineError
-from engine.thread import EngineThread
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.config import EngineConfig
+    from engine.errors import EngineError
+    from engine.thread import EngineThread
 
 __all__ = ["EngineConfig", "EngineError", "EngineThread"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public face when it is asked for: ``python -m engine`` loads this before it can take a Ctrl+C."""
+    from importlib import import_module
+
+    homes = {"EngineConfig": "config", "EngineError": "errors", "EngineThread": "thread"}
+    if name not in homes:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{homes[name]}"), name)

@@ -108,15 +108,16 @@ class ContextOverflowError(RequestError):
     """More tokens than the context holds.
 
     Attributes:
-        num_tokens: tokens the request needs.
+        num_tokens: tokens the request needs, or with ``is_least`` at least.
         context_length: tokens there is room for.
     """
 
-    def __init__(self, num_tokens: int, context_length: int) -> None:
+    def __init__(self, num_tokens: int, context_length: int, is_least: bool = False) -> None:
         self.num_tokens = num_tokens
         self.context_length = context_length
+        count = f"at least {num_tokens:,}" if is_least else f"{num_tokens:,}"
         super().__init__(
-            f"The conversation needs {num_tokens:,} tokens but the context holds {context_length:,}; "
+            f"The conversation needs {count} tokens but the context holds {context_length:,}; "
             "shorten the message, start a new chat, or load the model with a larger context."
         )
 

@@ -15,6 +15,8 @@ from engine.grammar.response_format import ResponseFormat as ResponseFormat
 from engine.grammar.result import FieldCertainty as FieldCertainty
 from engine.grammar.result import StructuredResult as StructuredResult
 from engine.sampling.params import SamplingParams as SamplingParams  # the app imports it from here
+from engine.tools import Tool as Tool
+from engine.tools import ToolCall as ToolCall
 
 
 class Role(str, Enum):
@@ -75,11 +77,17 @@ class LoadPhase(str, Enum):
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation, as the chat template sees it."""
+    """One message of a conversation, as the chat template sees it.
+
+    An assistant's may hold ``tool_calls``; a tool's says whose result it is by ``name`` and ``call_id``.
+    """
 
     role: Role
     content: str
     reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    name: str = ""
+    call_id: str = ""
 
 
 # ---------------------------------------------------------------------------------------------- commands
@@ -114,7 +122,8 @@ class GenerateRequest:
     conversation that it belongs to; what was read for one is remembered together. With ``logprobs`` each token
     comes with so many alternatives, as a ``TokenAlternatives`` event. ``response_format`` is the form that the
     answer must have, and ``certainty`` asks how sure the model was of each value of a JSON answer;
-    ``RequestFinished`` says what came of both.
+    ``RequestFinished`` says what came of both. The model may call the ``tools``; each call is a ``ToolCalled``
+    event, and the answer ends with it.
     """
 
     request_id: str
@@ -128,6 +137,7 @@ class GenerateRequest:
     priority: Priority = Priority.NORMAL
     response_format: ResponseFormat | None = None
     certainty: bool = False
+    tools: tuple[Tool, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -283,6 +293,14 @@ class Delta:
 
 
 @dataclass(frozen=True)
+class ToolCalled:
+    """The model has written a whole call; its text came before as deltas of ``Channel.TOOL_CALL``."""
+
+    request_id: str
+    call: ToolCall
+
+
+@dataclass(frozen=True)
 class TokenProbability:
     """A token as the model saw it before any mask, penalty or temperature.
 
@@ -383,6 +401,7 @@ Event = (
     | RequestStarted
     | PromptProgress
     | Delta
+    | ToolCalled
     | TokenAlternatives
     | RequestFinished
     | RequestFailed

@@ -7,11 +7,12 @@ leave as ``Delta`` events. It holds the request's clock, too. It does not know t
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence as Tokens
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine.conversations import Reuse
-from engine.errors import InvalidParameterError
+from engine.errors import ContextOverflowError, InvalidParameterError
 from engine.protocol import (
     Channel,
     Delta,
@@ -29,6 +30,8 @@ from engine.protocol import (
     StructuredResult,
     TokenAlternatives,
     TokenProbability,
+    ToolCall,
+    ToolCalled,
 )
 from engine.sampling.sampler import Sampler
 from engine.sampling.stop import StopStrings
@@ -52,10 +55,11 @@ class TextStream(Protocol):
 
 
 class ChannelStream(Protocol):
-    """Text to pieces of channels."""
+    """Text to pieces of channels, and to the calls that became complete with them."""
 
     def push(self, text: str, /) -> list[tuple[Channel, str]]: ...
     def flush(self) -> list[tuple[Channel, str]]: ...
+    def take_calls(self) -> list[ToolCall]: ...
 
 
 class _OneChannel:
@@ -65,6 +69,9 @@ class _OneChannel:
         return [(Channel.ANSWER, text)]
 
     def flush(self) -> list[tuple[Channel, str]]:
+        return []
+
+    def take_calls(self) -> list[ToolCall]:
         return []
 
 
@@ -127,8 +134,8 @@ class Request:
     def prepare(self, model: LoadedModel) -> Prepared:
         """Render and tokenize the prompt and make the sequence; changes nothing, so that any thread may do it.
 
-        Raises TemplateError where no template can render the messages, GrammarError where the form of the answer
-        cannot be honoured.
+        Raises TemplateError where no template can render the messages, ContextOverflowError for a text that is far
+        too long, GrammarError where the form of the answer cannot be honoured.
         """
         prepared = self._prepare_text(model)
         if self._command.response_format is None:
@@ -138,12 +145,13 @@ class Request:
     def _prepare_text(self, model: LoadedModel) -> Prepared:
         prompt, messages = self._command.prompt, self._command.messages
         if prompt is not None:
-            token_ids = model.tokenizer.encode_prompt([(prompt, True)])
+            token_ids = _encode(model, [(prompt, True)])
             return self._prepared(model, token_ids, _OneChannel(), continues_text=True)
         continues = messages[-1].role is Role.ASSISTANT
-        rendered = model.template.render(messages, continue_last=continues)
-        token_ids = model.tokenizer.encode_prompt(rendered.segments)
-        channels = model.template.new_splitter(rendered.opens_reasoning)
+        tools = self._command.tools
+        rendered = model.template.render(messages, continue_last=continues, tools=tools)
+        token_ids = _encode(model, rendered.segments)
+        channels = model.template.new_splitter(rendered, tools)
         prepared = self._prepared(model, token_ids, channels, continues, rendered.notices)
         return replace(prepared, opens_reasoning=rendered.opens_reasoning)
 
@@ -237,7 +245,7 @@ class Request:
             return []
         shown, _ = self._stop.push(self._text.flush())
         events = self._deltas(shown + self._stop.flush())
-        return events + [self._delta(channel, text) for channel, text in self._channels.flush() if text]
+        return events + self._split(self._channels.flush())
 
     def finished(self, reason: FinishReason) -> RequestFinished:
         """The last event of a request that ran, or that was stopped before it did."""
@@ -254,7 +262,13 @@ class Request:
         assert self._channels is not None, "begun"
         if not text:
             return []
-        return [self._delta(channel, piece) for channel, piece in self._channels.push(text) if piece]
+        return self._split(self._channels.push(text))
+
+    def _split(self, pieces: list[tuple[Channel, str]]) -> list[Event]:
+        """Deltas of pieces of text, and the calls that they completed."""
+        assert self._channels is not None, "begun"
+        deltas: list[Event] = [self._delta(channel, text) for channel, text in pieces if text]
+        return deltas + [ToolCalled(self.request_id, call) for call in self._channels.take_calls()]
 
     def _delta(self, channel: Channel, text: str) -> Delta:
         return Delta(self.request_id, channel, text, self.num_completion_tokens)
@@ -293,3 +307,11 @@ class Request:
             reread_reason=self.reuse.reason,
             num_reread_tokens=self.reuse.num_reread_tokens,
         )
+
+
+def _encode(model: LoadedModel, segments: Tokens[tuple[str, bool]]) -> list[int]:
+    """Tokens of a prompt; one that cannot fit is refused by its length, before it is tokenized for seconds."""
+    num_least = model.tokenizer.least_num_tokens(sum(len(text) for text, _ in segments))
+    if num_least >= model.info.context_length:
+        raise ContextOverflowError(num_least, model.info.context_length, is_least=True)
+    return model.tokenizer.encode_prompt(segments)

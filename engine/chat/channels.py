@@ -7,11 +7,13 @@ except white space next to a marker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.protocol import Channel
+from engine.chat.tool_calls import INNER_MARKERS, parse_calls
+from engine.protocol import Channel, Tool, ToolCall
 
 
 @dataclass(frozen=True)
@@ -22,27 +24,41 @@ class ChannelMarkers:
         channel: what is between the markers.
         opening, closing: the markers.
         at_start: the opening counts only at the start of the answer, so that an answer may speak about the marker;
-            otherwise it counts at the start of any line.
+            otherwise it counts at the start of any line, and anywhere where tools were offered.
+        sign: text of the templates whose models use it, where the opening is too common a text to look for
+            elsewhere; and then only where tools were offered.
+        keeps_opening: the opening is part of the text between the markers.
     """
 
     channel: Channel
     opening: str
-    closing: str
+    closing: str  # empty: the end of the answer
     at_start: bool = True
+    sign: str = ""
+    keeps_opening: bool = False
 
 
 @dataclass(frozen=True)
 class HeaderMarkers:
-    """A family that starts each part with a header which names its channel, as gpt-oss does.
+    """A family that starts each part with a header which names its channel.
 
-    A part is ``start header end text closing``. The words of the header tell the channel.
+    A part is ``start header end text closing``. The prompt may end inside the first header.
+
+    Attributes:
+        starts, end, closing: the markers; of parts without a closing one, the empty text.
+        opened: how a prompt ends inside a header.
+        begun: what the beginning of a header looks like that the prompt opened; else there is no header.
+        reasoning_words: the words of which a header names reasoning.
+        callee: the function that a header names, as group 1; what is none of both is an answer.
     """
 
     starts: tuple[str, ...]
     end: str
     closing: str
+    opened: str
+    begun: re.Pattern[str]
     reasoning_words: tuple[str, ...]
-    tool_words: tuple[str, ...]
+    callee: re.Pattern[str]
 
 
 _REASONING: Final = (
@@ -62,6 +78,22 @@ _REASONING: Final = (
     ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
 )
 _TOOL_CALLS: Final = (
+    ("<tool_calls>", "</tool_calls>"),
+    ("<TOOLCALL>", "</TOOLCALL>"),
+    ("<minimax:tool_call>", "</minimax:tool_call>"),
+    ("]<]minimax[>[<tool_call>", "]<]minimax[>[</tool_call>"),
+    ("<seed:tool_call>", "</seed:tool_call>"),
+    ("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"),
+    ("<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
+    ("<|tool_call_start|>", "<|tool_call_end|>"),
+    ("<|tools_prefix|>", "<|tools_suffix|>"),
+    ("<|tool_calls|>", "<|calls|>"),
+    ("<|action_start|>", "<|action_end|>"),
+    ("<|python_start|>", "<|python_end|>"),
+    ("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
+    ("[TOOL_CALLS]", ""),
+    ("<|python_tag|>", ""),
+    ("<|function_call|>", ""),
     ("<tool_call>", "</tool_call>"),
     ("<|tool_call>", "<tool_call|>"),
     ("<|tool_call|>", "<|/tool_call|>"),
@@ -69,17 +101,36 @@ _TOOL_CALLS: Final = (
     ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
     ("<|START_ACTION|>", "<|END_ACTION|>"),
 )
+_CALL: Final = Channel.TOOL_CALL
 MARKERS: Final = tuple(
     ChannelMarkers(channel, opening, closing, at_start=channel is Channel.REASONING)
-    for channel, rows in ((Channel.REASONING, _REASONING), (Channel.TOOL_CALL, _TOOL_CALLS))
+    for channel, rows in ((Channel.REASONING, _REASONING), (_CALL, _TOOL_CALLS))
     for opening, closing in rows
+)
+_SIGNED: Final = (
+    ChannelMarkers(_CALL, "<function=", "</function>", False, "<function=", keeps_opening=True),
+    ChannelMarkers(_CALL, '{"name":', "", True, '{"name": function name', keeps_opening=True),
+    ChannelMarkers(_CALL, '{"type": "function"', "", True, '{"name": function name', keeps_opening=True),
+    ChannelMarkers(_CALL, "functools[", "", False, "functools[", keeps_opening=True),
+    ChannelMarkers(_CALL, "Action:", "", False, "Action:"),
 )
 HARMONY: Final = HeaderMarkers(
     starts=("<|start|>", "<|channel|>"),
     end="<|message|>",
     closing="<|end|>",
+    opened="<|start|>assistant",
+    begun=re.compile(r" ?(t(o(=.*)?)?)?|<.*", re.DOTALL),
     reasoning_words=("analysis", "to=self"),
-    tool_words=("to=functions.", "to=python", "to=browser"),
+    callee=re.compile(r"to=(?:functions\.)?(?!self|user|all|assistant)([\w.\-]+)"),
+)
+FUNCTIONARY: Final = HeaderMarkers(
+    starts=(">>>",),
+    end="\n",
+    closing="",
+    opened=">>>",
+    begun=re.compile(r"[\w.\-]{0,64}\n?.*", re.DOTALL),
+    reasoning_words=(),
+    callee=re.compile(r"^\s*(?!all\b)([\w.\-]+)"),
 )
 # Markers around the answer itself, which are dropped.
 ANSWER_MARKERS: Final = (
@@ -112,7 +163,7 @@ class Channels:
         """All its markers."""
         for row in self.markers:
             yield from (row.opening, row.closing)
-        yield from self.dropped
+        yield from (*self.dropped, *INNER_MARKERS)
         if self.header is not None:
             yield from (*self.header.starts, self.header.end, self.header.closing)
 
@@ -121,7 +172,15 @@ def choose_channels(template: str) -> Channels:
     """What the model of this chat template uses; of plain reasoning every way, since templates may not show it."""
     if all(text in template for text in (HARMONY.starts[0], HARMONY.end)):
         return Channels(markers=(), header=HARMONY)
-    return Channels(dropped=tuple(text for text in ANSWER_MARKERS if text in template))
+    if ">>>${recipient}" in template:
+        return Channels(markers=(), header=FUNCTIONARY)
+    signed = tuple(row for row in _SIGNED if row.sign in template)
+    return Channels((*MARKERS, *signed), dropped=tuple(text for text in ANSWER_MARKERS if text in template))
+
+
+def opens_header(prompt: str, channels: Channels) -> bool:
+    """Whether a prompt ends inside a header, so that the model's output starts there."""
+    return channels.header is not None and prompt.endswith(channels.header.opened)
 
 
 def opens_reasoning(prompt: str) -> bool:
@@ -134,20 +193,34 @@ def opens_reasoning(prompt: str) -> bool:
 class ChannelSplitter:
     """Takes an answer piece by piece, gives its text by channel."""
 
-    def __init__(self, opens_reasoning: bool = False, channels: Channels | None = None) -> None:
-        """``opens_reasoning``: the prompt ended inside the reasoning."""
-        self._channels = channels or Channels()
-        self._reasoning = tuple(row for row in self._channels.markers if row.channel is Channel.REASONING)
-        header = self._channels.header
-        self._header_markers = () if header is None else (*header.starts, header.end, header.closing)
+    def __init__(
+        self,
+        opens_reasoning: bool = False,
+        channels: Channels | None = None,
+        *,
+        opens_header: bool = False,
+        tools: Sequence[Tool] = (),
+    ) -> None:
+        """``opens_reasoning``, ``opens_header``: the prompt ended inside it. ``tools``: those offered."""
+        channels = channels or Channels()
+        self._channels = channels
+        self._tools = tools
+        self._markers = tuple(row for row in channels.markers if tools or not row.sign)
+        self._reasoning = tuple(row for row in channels.markers if row.channel is Channel.REASONING)
+        header = channels.header
+        self._header_markers = () if header is None else tuple(filter(None, (*header.starts, header.closing)))
         self._channel = Channel.REASONING if opens_reasoning else Channel.ANSWER
         # Of reasoning that the prompt opened, any family's end counts.
         self._closings = tuple(row.closing for row in self._reasoning) if opens_reasoning else ()
         self._held = ""
         self._follows_marker = opens_reasoning  # white space that comes next belongs to the marker
+        self._is_in_header = opens_header
         self._has_said = False  # in this channel, since it began
         self._has_answered = False
         self._last_said = "\n"
+        self._block: list[str] = []  # what was said of the tool call that is being written
+        self._callee = ""  # whose name came in its header
+        self._calls: list[ToolCall] = []
 
     def push(self, text: str) -> list[tuple[Channel, str]]:
         """Text that became certain, in order, each with its channel."""
@@ -156,11 +229,20 @@ class ChannelSplitter:
 
     def flush(self) -> list[tuple[Channel, str]]:
         """What was held back, at the end of the answer; a marker that never came to its end is text."""
-        return self._take(is_end=True)
+        said = self._take(is_end=True)
+        self._end_block()
+        return said
+
+    def take_calls(self) -> list[ToolCall]:
+        """The calls that became complete since this was asked last."""
+        calls, self._calls = self._calls, []
+        return calls
 
     def _take(self, is_end: bool) -> list[tuple[Channel, str]]:
         said: list[tuple[Channel, str]] = []
         while self._held:
+            if self._is_in_header and not self._pass_open_header(is_end):
+                return said
             if self._follows_marker:
                 self._held = self._held.lstrip()
             position, marker = self._next_marker()
@@ -189,6 +271,8 @@ class ChannelSplitter:
         self._has_said = True
         self._has_answered = self._has_answered or self._channel is Channel.ANSWER
         self._last_said = text[-1]
+        if self._channel is Channel.TOOL_CALL:
+            self._block.append(text)
         if said and said[-1][0] is self._channel:
             text = said.pop()[1] + text
         said.append((self._channel, text))
@@ -197,18 +281,51 @@ class ChannelSplitter:
         """Take ``marker``, which comes next, out of the text and enter the channel that it leads to."""
         header = self._channels.header
         if header is not None and marker in header.starts:
-            words, _, self._held = self._held[len(marker) :].partition(header.end)
-            self._enter(_channel_of(header, words), (header.closing,))
+            self._pass_header(header, len(marker))
             return
-        self._held = self._held[len(marker) :]
         row = next((row for row in self._openings() if row.opening == marker), None)
+        if row is None or not row.keeps_opening:
+            self._held = self._held[len(marker) :]
         if row is not None:
-            self._enter(row.channel, (row.closing,))
+            self._enter(row.channel, (row.closing,) if row.closing else ())
         else:
             self._enter(Channel.ANSWER, ())
 
-    def _enter(self, channel: Channel, closings: tuple[str, ...]) -> None:
+    def _pass_header(self, header: HeaderMarkers, start: int) -> None:
+        """Take the header whose words begin at ``start`` out of the text and enter the channel that it names."""
+        words, _, self._held = self._held[start:].partition(header.end)
+        callee = header.callee.search(words)
+        if callee is not None:
+            self._enter(Channel.TOOL_CALL, tuple(filter(None, (header.closing,))), callee[1])
+        elif any(word in words for word in header.reasoning_words):
+            self._enter(Channel.REASONING, tuple(filter(None, (header.closing,))))
+        else:
+            self._enter(Channel.ANSWER, tuple(filter(None, (header.closing,))))
+
+    def _pass_open_header(self, is_end: bool) -> bool:
+        """Deal with a header that the prompt opened; False where more text is needed."""
+        header = self._channels.header
+        assert header is not None, "only with a header a prompt can end inside one"
+        if header.end in self._held[:_MAX_HEADER]:
+            self._is_in_header = False
+            if header.begun.fullmatch(self._held):
+                self._pass_header(header, 0)
+            return True
+        self._is_in_header = (
+            not is_end and len(self._held) <= _MAX_HEADER and bool(header.begun.fullmatch(self._held))
+        )
+        return not self._is_in_header
+
+    def _end_block(self) -> None:
+        """Read the calls of the tool call that ends here."""
+        if self._channel is Channel.TOOL_CALL:
+            self._calls += parse_calls("".join(self._block), self._tools, self._callee)
+        self._block.clear()
+
+    def _enter(self, channel: Channel, closings: tuple[str, ...], callee: str = "") -> None:
+        self._end_block()
         self._channel = channel
+        self._callee = callee
         self._closings = closings
         self._follows_marker = True
         self._has_said = False
@@ -223,7 +340,7 @@ class ChannelSplitter:
     def _openings(self) -> tuple[ChannelMarkers, ...]:
         """Markers that may open a channel here."""
         if self._channel is Channel.ANSWER:
-            return tuple(row for row in self._channels.markers if not (row.at_start and self._has_answered))
+            return tuple(row for row in self._markers if not (row.at_start and self._has_answered))
         # A model may repeat the marker with which the prompt opened its reasoning.
         return self._reasoning if self._channel is Channel.REASONING and not self._has_said else ()
 
@@ -244,10 +361,12 @@ class ChannelSplitter:
         return found
 
     def _may_open(self, row: ChannelMarkers, position: int) -> bool:
-        """Reasoning opens a channel's text; a tool call starts a line."""
+        """Reasoning opens a channel's text; a tool call starts a line, unless tools were offered."""
         before = self._held[:position]
         if row.at_start:
             return not self._has_said and not before.strip()
+        if self._tools:
+            return True
         return (self._last_said + before).rstrip(" ").endswith("\n") or not (self._has_said or before.strip())
 
     def _num_uncertain(self) -> int:
@@ -262,12 +381,3 @@ class ChannelSplitter:
         if self._channel is not Channel.ANSWER or not (self._has_said or before.strip()):
             longest += len(before) - len(before.rstrip())
         return longest
-
-
-def _channel_of(header: HeaderMarkers, words: str) -> Channel:
-    """The channel that a header names."""
-    if any(word in words for word in header.tool_words):
-        return Channel.TOOL_CALL
-    if any(word in words for word in header.reasoning_words):
-        return Channel.REASONING
-    return Channel.ANSWER

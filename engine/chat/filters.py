@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.chat.content import ContentText, conceal, reveal
@@ -29,6 +29,8 @@ _ESCAPES: Final = {
     ord(c): e for c, e in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&#34;"), ("'", "&#39;"))
 }
 _WIDE_FORMAT: Final = re.compile(r"\d{4,}|\*")
+# Those that people wrote are concealed, see ``content``: from U+F0000 on, in the order of what they stand for.
+_NOT_ASCII: Final = re.compile("[\x80-\U000effff\U000f0080-\U0010ffff]")
 
 # What JSON writes for the characters it cannot hold as they are, before and after concealing.
 _JSON_ESCAPES: Final = {
@@ -36,7 +38,7 @@ _JSON_ESCAPES: Final = {
 }
 
 
-def _tojson(
+def to_json(
     value: Any,
     ensure_ascii: bool = False,
     indent: int | None = None,
@@ -46,11 +48,19 @@ def _tojson(
     """JSON as chat templates expect it: characters as they are, content still recognisable."""
     if isinstance(indent, int) and indent > _MAX_INDENT:
         raise RenderLimitError(f"the chat template indents by {indent:,} characters")
+    if isinstance(value, Iterator):  # what map, select and their like give
+        value = list(value)
     written = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, sort_keys=sort_keys)
     written = written.translate(_JSON_ESCAPES)
-    return (
-        json.dumps(reveal(written))[1:-1].replace('\\"', '"') if ensure_ascii and not written.isascii() else written
-    )
+    return _NOT_ASCII.sub(_ascii_escape, written) if ensure_ascii else written
+
+
+def _ascii_escape(match: re.Match[str]) -> str:
+    """A character as JSON escapes it, concealed if it is."""
+    code = ord(match.group())
+    if code < 0xF0000:
+        return json.dumps(match.group())[1:-1]
+    return conceal(json.dumps(chr(code - 0xF0000))[1:-1])
 
 
 def _plain_number(convert: Callable[..., Any], zero: Any) -> Callable[..., Any]:
@@ -127,7 +137,7 @@ def make_filters(environment: TemplateEnvironment, jinja: Mapping[str, Callable[
         return jinja["truncate"](environment, value, length, killwords, end, leeway)  # type: ignore[no-any-return]
 
     made: dict[str, Callable[..., Any]] = {
-        "tojson": _tojson,
+        "tojson": to_json,
         "join": join,
         "replace": replace,
         "indent": indent,

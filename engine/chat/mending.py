@@ -18,6 +18,7 @@ FOLDED = (
     "the model may follow it less strictly."
 )
 MERGED = "This model wants turns to alternate, so neighbouring messages of one side were read as one."
+SPLIT = "This model makes one call of a tool at a time, so calls made together were read one after the other."
 OPENED = "This model wants the person to speak first, so an empty message was put in front of the conversation."
 
 
@@ -26,14 +27,18 @@ def tellings(messages: Sequence[Message]) -> Iterator[Mended]:
     told = tuple(messages)
     notices: tuple[str, ...] = ()
     yield told, notices
+    split = split_calls(told)
+    if split != told:
+        yield split, (SPLIT,)
+        told, notices = split, (SPLIT,)
     merged = merge_turns(told)
     if merged != told:
-        yield merged, (MERGED,)
+        yield merged, (*notices, MERGED)
     folded = fold_system(told)
     if folded != told:
-        yield folded, (FOLDED,)
+        yield folded, (*notices, FOLDED)
     both = merge_turns(folded)
-    notices = ((FOLDED,) if folded != told else ()) + ((MERGED,) if both != folded else ())
+    notices += ((FOLDED,) if folded != told else ()) + ((MERGED,) if both != folded else ())
     if both not in (merged, folded, told):
         yield both, notices
     if both and both[0].role is Role.ASSISTANT:
@@ -44,15 +49,39 @@ def merge_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Neighbouring messages of one role as one, a blank line between their texts."""
     merged: list[Message] = []
     for message in messages:
-        if merged and merged[-1].role is message.role:
+        if merged and merged[-1].role is message.role and message.role is not Role.TOOL:
             before = merged.pop()
             message = replace(
                 message,
                 content="\n\n".join(filter(None, (before.content, message.content))),
                 reasoning="\n\n".join(filter(None, (before.reasoning, message.reasoning))),
+                tool_calls=(*before.tool_calls, *message.tool_calls),
             )
         merged.append(message)
     return tuple(merged)
+
+
+def split_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Each call in a message of its own, followed by its result; beside a text, calls without their reasoning."""
+    results = {message.call_id: message for message in messages if message.role is Role.TOOL and message.call_id}
+    split: list[Message] = []
+    moved: set[str] = set()
+    for message in messages:
+        if message.role is Role.TOOL and message.call_id in moved:
+            continue
+        if not message.tool_calls:
+            split.append(message)
+            continue
+        first, *others = message.tool_calls
+        reasoning = "" if message.content else message.reasoning
+        split.append(replace(message, reasoning=reasoning, tool_calls=(first,)))
+        for call in others:
+            before = results.get(split[-1].tool_calls[0].call_id)
+            if before is not None and before.call_id not in moved:
+                split.append(before)
+                moved.add(before.call_id)
+            split.append(Message(Role.ASSISTANT, "", tool_calls=(call,)))
+    return tuple(split)
 
 
 def fold_system(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -8,16 +8,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
 from engine.chat.content import conceal, segments_of
+from engine.chat.filters import to_json
 from engine.chat.limits import Budget, RenderLimitError
 from engine.chat.sandbox import TemplateEnvironment, TemplateRefusedError
+from engine.chat.tool_variables import ToolStyle, call_variables, tool_variables
 from engine.errors import TemplateError
-from engine.protocol import Message, Role
+from engine.protocol import Message, Role, Tool
 from engine.tokenizer.text import well_formed
+
+if TYPE_CHECKING:
+    from engine.chat.tool_support import ToolSupport
 
 Segments = list[tuple[str, bool]]
 
@@ -55,6 +60,9 @@ class CompiledTemplate:
         keeps_system: the template has a place for a system prompt.
         variables: what the template sees beside the conversation. Tools are None where there are none; templates
             made for tools alone want an empty list.
+        tool_style: how calls are handed over.
+        tool_support: what it knows of tools; None until that was found out.
+        describes_parameters: each parameter of a tool gets a description, if only an empty one.
     """
 
     def __init__(self, source: str, special_texts: Mapping[str, str]) -> None:
@@ -63,6 +71,9 @@ class CompiledTemplate:
         self.uses_parts = False
         self.keeps_system = True
         self.variables: dict[str, Any] = {"tools": None, "documents": None, **special_texts}
+        self.tool_style = ToolStyle()
+        self.tool_support: ToolSupport | None = None
+        self.describes_parameters = False
         self._environment = TemplateEnvironment()
         self._lock = threading.Lock()  # the environment holds the budget of one render at a time
         if len(source) > _MAX_SOURCE:
@@ -78,7 +89,9 @@ class CompiledTemplate:
         except (Exception, RecursionError) as error:  # compiling foreign code: anything may come
             raise TemplateError(f"the chat template cannot be compiled: {describe(error)}") from error
 
-    def render(self, messages: Sequence[Message], add_generation_prompt: bool) -> Segments:
+    def render(
+        self, messages: Sequence[Message], add_generation_prompt: bool, tools: Sequence[Tool] = ()
+    ) -> Segments:
         """The prompt.
 
         Raises:
@@ -87,13 +100,14 @@ class CompiledTemplate:
             TemplateError: it fails in another way.
         """
         with self._lock:
-            return self._render(messages, add_generation_prompt)
+            return self._render(messages, add_generation_prompt, tools)
 
-    def _render(self, messages: Sequence[Message], add_generation_prompt: bool) -> Segments:
-        budget = Budget(sum(len(message.content) + len(message.reasoning) for message in messages))
+    def _render(self, messages: Sequence[Message], add_generation_prompt: bool, tools: Sequence[Tool]) -> Segments:
+        budget = Budget(sum(map(_num_characters, messages)) + sum(map(_num_characters, tools)))
         self._environment.budget = budget
         variables = {
-            **self.variables,
+            **{name: list(value) if isinstance(value, list) else value for name, value in self.variables.items()},
+            **(self._offered(tools) if tools else {}),
             "messages": [self._variables_of(message) for message in messages],
             "add_generation_prompt": add_generation_prompt,
         }
@@ -113,6 +127,11 @@ class CompiledTemplate:
             raise TemplateError(f"the chat template fails: {describe(error)}") from error
         return segments_of("".join(parts))
 
+    def _offered(self, tools: Sequence[Tool]) -> dict[str, Any]:
+        """The variables that tell of tools; a few templates want them as JSON text under another name."""
+        listed = tool_variables(tools, self.describes_parameters)
+        return {"tools": listed, "functions": to_json([tool["function"] for tool in listed], indent=4)}
+
     def _variables_of(self, message: Message) -> dict[str, Any]:
         content: Any = conceal(message.content)
         if self.uses_parts:
@@ -122,7 +141,14 @@ class CompiledTemplate:
             reasoning = conceal(message.reasoning)
             # Families disagree on the name.
             variables |= {"reasoning_content": reasoning, "reasoning": reasoning, "thinking": reasoning}
-        return variables
+        return variables | call_variables(message, self.tool_style)
+
+
+def _num_characters(item: Message | Tool) -> int:
+    if isinstance(item, Tool):
+        return len(item.name) + len(item.description) + len(item.parameters)
+    calls = sum(len(call.name) + len(call.arguments) + len(call.call_id) for call in item.tool_calls)
+    return len(item.content) + len(item.reasoning) + calls
 
 
 def describe(error: BaseException) -> str:

@@ -40,7 +40,7 @@ _STRING_METHODS: Final = frozenset((
 _METHODS: Final[tuple[tuple[type, frozenset[str]], ...]] = (
     (str, _STRING_METHODS),
     (dict, frozenset(("get", "items", "keys", "values"))),
-    (list, frozenset(("count", "index"))),
+    (list, frozenset(("append", "count", "index", "pop"))),
     (tuple, frozenset(("count", "index", "grouper", "list"))),
 )
 # Objects of Jinja's own, whose public attributes are meant for templates.
@@ -226,6 +226,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, str):
             self.check_string_call(owner, obj.__name__, args, kwargs)
+        elif isinstance(owner, list):
+            self.budget.reserve_items(len(owner) + 1)
         return self.budget.admit(super().call(context, obj, *args, **kwargs))
 
     def check_string_call(self, owner: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -247,7 +249,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     # ------------------------------------------------------------------------------------ what may be reached
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        if not super().is_safe_attribute(obj, attr, value):
+        # Lists may grow and shrink, which the immutable sandbox forbids: each render has its own.
+        if not super().is_safe_attribute(obj, attr, value) and not (
+            isinstance(obj, list) and attr in ("append", "pop")
+        ):
             return False
         for known, names in _METHODS:
             if isinstance(obj, known):

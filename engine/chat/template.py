@@ -13,12 +13,20 @@ from itertools import product
 from typing import Final
 
 from engine.chat.builtin import choose_format
-from engine.chat.channels import MARKERS, Channels, ChannelSplitter, choose_channels, opens_reasoning
+from engine.chat.channels import (
+    MARKERS,
+    Channels,
+    ChannelSplitter,
+    choose_channels,
+    opens_header,
+    opens_reasoning,
+)
 from engine.chat.mending import FOLDED, tellings
 from engine.chat.rendering import CompiledTemplate, RenderedPrompt, RenderLimitError, Segments, TemplateRefusedError
+from engine.chat.tool_support import find_support, fit_tools
 from engine.errors import MetadataError, TemplateError
 from engine.gguf import Metadata
-from engine.protocol import Message, Role
+from engine.protocol import Message, Role, Tool
 from engine.tokenizer import Tokenizer
 from engine.tokenizer.tokenizer import TEMPLATE_KEY
 
@@ -52,12 +60,18 @@ class ChatTemplate:
         self._template = template
         self._fallback = fallback
 
-    def new_splitter(self, opens_reasoning: bool) -> ChannelSplitter:
-        """Splits one answer of this model into channels."""
-        return ChannelSplitter(opens_reasoning, self.channels)
+    def new_splitter(self, prompt: RenderedPrompt, tools: Sequence[Tool] = ()) -> ChannelSplitter:
+        """Splits the answer to a prompt of this template into channels; ``tools`` are those it offered."""
+        end, is_scaffolding = prompt.segments[-1] if prompt.segments else ("", True)
+        is_in_header = is_scaffolding and not prompt.opens_reasoning and opens_header(end, self.channels)
+        return ChannelSplitter(prompt.opens_reasoning, self.channels, opens_header=is_in_header, tools=tools)
 
     def render(
-        self, messages: Sequence[Message], add_generation_prompt: bool = True, continue_last: bool = False
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool = True,
+        continue_last: bool = False,
+        tools: Sequence[Tool] = (),
     ) -> RenderedPrompt:
         """The prompt for ``messages``.
 
@@ -65,37 +79,41 @@ class ChatTemplate:
             messages: the conversation.
             add_generation_prompt: end with the opening of the assistant's turn.
             continue_last: the last message is an answer that was cut off: end inside it, so that the model goes on.
+            tools: what the model may call.
 
         Raises:
+            InvalidParameterError: the parameters of a tool are no JSON Schema.
             TemplateError: not even the built-in format can render this, or there is nothing to render.
         """
         if not messages:
             raise TemplateError("There is no message to answer; write one.")
         if continue_last and messages[-1].role is Role.ASSISTANT:
-            return self._continuation(messages)
-        prompt = self._render(messages, add_generation_prompt)
+            return self._continuation(messages, tools)
+        prompt = self._render(messages, add_generation_prompt, tools)
         end, is_scaffolding = prompt.segments[-1] if prompt.segments else ("", True)
         return replace(prompt, opens_reasoning=add_generation_prompt and is_scaffolding and opens_reasoning(end))
 
-    def _render(self, messages: Sequence[Message], add_generation_prompt: bool) -> RenderedPrompt:
+    def _render(
+        self, messages: Sequence[Message], add_generation_prompt: bool, tools: Sequence[Tool]
+    ) -> RenderedPrompt:
         try:
-            return _render_mended(self._template, messages, add_generation_prompt)
+            return _render_with_tools(self._template, messages, add_generation_prompt, tools)
         except TemplateError as error:
             if self.is_builtin:
                 raise
-            prompt = _render_mended(self._fallback(), messages, add_generation_prompt)
+            prompt = _render_with_tools(self._fallback(), messages, add_generation_prompt, tools)
             notice = f"A built-in chat format was used, because {_cause(error)}."
             return replace(prompt, notices=(*prompt.notices, notice))
 
-    def _continuation(self, messages: Sequence[Message]) -> RenderedPrompt:
+    def _continuation(self, messages: Sequence[Message], tools: Sequence[Tool]) -> RenderedPrompt:
         """A prompt that ends inside the last message, an answer."""
         last = messages[-1]
         if last.content.strip():
-            prompt = self._render(messages, add_generation_prompt=False)
+            prompt = self._render(messages, add_generation_prompt=False, tools=tools)
             cut = _cut_after(prompt.segments, last.content)
             if cut is not None:
                 return replace(prompt, segments=cut)
-        opened = self.render(messages[:-1]) if len(messages) > 1 else RenderedPrompt(())
+        opened = self.render(messages[:-1], tools=tools) if len(messages) > 1 else RenderedPrompt(())
         segments = list(opened.segments)
         is_thinking = bool(last.reasoning) and not last.content.strip()
         if last.reasoning:
@@ -111,8 +129,24 @@ class ChatTemplate:
         )
 
 
+def _render_with_tools(
+    template: CompiledTemplate, messages: Sequence[Message], add_generation_prompt: bool, tools: Sequence[Tool]
+) -> RenderedPrompt:
+    """The prompt, what the template does not know of tools told in words."""
+    if not tools and all(message.role is not Role.TOOL and not message.tool_calls for message in messages):
+        return _render_mended(template, messages, add_generation_prompt)
+    if template.tool_support is None:
+        template.tool_support = find_support(template)
+    told, offered, notices = fit_tools(template.tool_support, messages, tools)
+    prompt = _render_mended(template, told, add_generation_prompt, offered)
+    return replace(prompt, notices=(*notices, *prompt.notices))
+
+
 def _render_mended(
-    template: CompiledTemplate, messages: Sequence[Message], add_generation_prompt: bool
+    template: CompiledTemplate,
+    messages: Sequence[Message],
+    add_generation_prompt: bool,
+    tools: Sequence[Tool] = (),
 ) -> RenderedPrompt:
     """The prompt of the first telling that the template takes whole.
 
@@ -124,7 +158,7 @@ def _render_mended(
         if not template.keeps_system and any(message.role is Role.SYSTEM for message in told):
             continue
         try:
-            segments = template.render(told, add_generation_prompt)
+            segments = template.render(told, add_generation_prompt, tools)
         except RenderLimitError:
             raise
         except TemplateError as error:

@@ -73,6 +73,6 @@ class AnswerGate:
         if not found:
             return None
         words = max((before.rpartition(start)[2] for start in header.starts), key=lambda text: -len(text))
-        if any(word in words for word in (*header.reasoning_words, *header.tool_words)):
+        if header.callee.search(words) or any(word in words for word in header.reasoning_words):
             return None
         return len(before) + len(found)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import IO
 
 from engine.config import EngineConfig
 from engine.errors import EngineError
+from engine.protocol import Tool
 from engine.sampling.params import SamplingParams
 from engine.sampling.sampler import check_params
 
@@ -57,6 +59,34 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--system", default="", metavar="TEXT", help="a system prompt")
 
 
+def add_tools(parser: argparse.ArgumentParser) -> None:
+    """The option that offers tools."""
+    parser.add_argument(
+        "--tools",
+        metavar="FILE",
+        help="JSON list of functions that the model may call, each with name, description and parameters",
+    )
+
+
+def tools_of(arguments: argparse.Namespace) -> tuple[Tool, ...]:
+    """The tools of ``add_tools``. Raises EngineError where the file is no list of functions."""
+    if arguments.tools is None:
+        return ()
+    try:
+        listed = json.loads(read_file(arguments.tools))
+        functions = [item.get("function", item) for item in listed]
+        return tuple(
+            Tool(
+                item["name"], item.get("description", ""), json.dumps(item.get("parameters") or {"type": "object"})
+            )
+            for item in functions
+        )
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise EngineError(
+            f"{arguments.tools[:200]} is no JSON list of functions with a name, a description and parameters."
+        ) from error
+
+
 def config_of(arguments: argparse.Namespace) -> EngineConfig:
     """The engine's configuration from the options of ``add_engine``."""
     return EngineConfig(backend=arguments.backend, num_threads=arguments.threads, context_length=arguments.context)
@@ -75,6 +105,8 @@ def sampling_of(arguments: argparse.Namespace) -> SamplingParams:
         seed=arguments.seed,
     )
     check_params(params)
+    if arguments.max_tokens < 0:
+        raise EngineError("--max-tokens cannot be negative; 0 means up to the end of the context.")
     return params
 
 

@@ -7,9 +7,11 @@ import contextlib
 import importlib
 import itertools
 import sys
+from collections.abc import Sequence
 
-from engine.protocol import FinishReason, GenerateRequest, Message, ModelInfo, Role
-from engine.terminal.arguments import config_of, sampling_of
+from engine.errors import EngineError
+from engine.protocol import FinishReason, GenerateRequest, Message, ModelInfo, Role, ToolCall
+from engine.terminal.arguments import MAX_TEXT_LENGTH, config_of, sampling_of, tools_of
 from engine.terminal.generate import stream, summary
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
@@ -41,6 +43,7 @@ class _Chat:
         self._sampling = sampling_of(arguments)
         self._max_tokens = arguments.max_tokens
         self._stop = tuple(arguments.stop)
+        self._tools = tools_of(arguments)
         self._system = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
         self._messages = list(self._system)
         self._numbers = itertools.count(1)
@@ -57,6 +60,10 @@ class _Chat:
                     return 130
                 is_leaving = True
                 self._output.text("\nOnce more, or /exit, to leave.")
+                continue
+            except EngineError as error:
+                self._output.error(str(error))
+                num_failures += 1
                 continue
             is_leaving = False
             if line is None or line.strip() in ("/exit", "/quit"):
@@ -75,35 +82,60 @@ class _Chat:
     def _answer(self, text: str) -> bool:
         """Answer one message; False when that failed, and then the message is taken back."""
         self._messages.append(Message(Role.USER, text))
+        return self._answer_messages(len(self._messages) - 1)
+
+    def _answer_messages(self, num_kept: int) -> bool:
+        """Answer the messages so far; where that fails only the first ``num_kept`` stay."""
         request = GenerateRequest(
             f"turn-{next(self._numbers)}",
             messages=tuple(self._messages),
             sampling=self._sampling,
             max_tokens=self._max_tokens,
             stop=self._stop,
+            tools=self._tools,
         )
         answer = stream(self._session, request, self._output, is_lines=True)
         if isinstance(answer, str):
-            self._messages.pop()
+            del self._messages[num_kept:]
             self._output.error(answer)
             return False
-        self._messages.append(Message(Role.ASSISTANT, answer.text, answer.reasoning))
+        self._messages.append(Message(Role.ASSISTANT, answer.text, answer.reasoning, tuple(answer.calls)))
         self._output.text("")
         if self._is_interactive:
             self._output.note(summary(answer.end.stats))
         if answer.end.reason is FinishReason.CONTEXT:
             self._output.note("The context is full; /reset begins anew.")
+        if answer.calls and answer.end.reason is not FinishReason.ABORTED:
+            return self._take_results(answer.calls, num_kept)
         return True
 
-    def _read(self) -> str | None:
-        """The next message; None at the end of input."""
+    def _take_results(self, calls: Sequence[ToolCall], num_kept: int) -> bool:
+        """Read what the called functions gave, a line each, and go on with it; the end of input leaves it open."""
+        for call in calls:
+            try:
+                result = self._read(f"result of {call.name}> ")
+            except EngineError as error:
+                del self._messages[num_kept:]
+                self._output.error(str(error))
+                return False
+            if result is None:
+                return True
+            self._messages.append(Message(Role.TOOL, result, name=call.name, call_id=call.call_id))
+        return self._answer_messages(num_kept)
+
+    def _read(self, prompt: str = "> ") -> str | None:
+        """The next line; None at the end of input. Raises EngineError for one that is too long, and passes it."""
         if self._is_interactive:
             try:
-                return input("> ")
+                return input(prompt)
             except EOFError:
                 self._output.text("")
                 return None
-        line = sys.stdin.readline()
+        line = sys.stdin.readline(MAX_TEXT_LENGTH + 1)
+        if len(line) > MAX_TEXT_LENGTH and not line.endswith("\n"):
+            while line and not line.endswith("\n"):
+                line = sys.stdin.readline(MAX_TEXT_LENGTH)
+            raise EngineError(f"A line is longer than {MAX_TEXT_LENGTH:,} characters; send a part of it.")
         return line.removesuffix("\n") if line else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from engine.bench import command as bench
 from engine.errors import EngineError
 from engine.terminal import chat, generate, inspection, library, score
-from engine.terminal.arguments import add_engine, add_model, add_sampling
+from engine.terminal.arguments import add_engine, add_model, add_sampling, add_tools
 from engine.terminal.output import Output
 
 Command = Callable[[argparse.Namespace, Output], int]
@@ -90,6 +90,7 @@ def _add(
 
 def _add_chat(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _add(commands, "chat", chat.run, "a conversation; from a pipe, one message a line")
+    add_tools(parser)
     add_sampling(parser)
     add_engine(parser)
 
@@ -98,6 +99,7 @@ def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     parser = _add(commands, "generate", generate.run, "one answer to one prompt")
     parser.add_argument("prompt", metavar="PROMPT", help='what to answer; "-" reads stdin')
     parser.add_argument("--raw", action="store_true", help="continue the prompt as it is, without a chat template")
+    add_tools(parser)
     add_sampling(parser)
     add_engine(parser)
 

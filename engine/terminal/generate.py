@@ -21,8 +21,10 @@ from engine.protocol import (
     RequestFinished,
     RequestStats,
     Role,
+    ToolCall,
+    ToolCalled,
 )
-from engine.terminal.arguments import config_of, read_text, sampling_of
+from engine.terminal.arguments import config_of, read_text, sampling_of, tools_of
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
 from engine.terminal.session import Session
@@ -45,6 +47,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
                 "model": session.info.name,
                 "text": answer.text,
                 "reasoning": answer.reasoning,
+                "tool_calls": answer.calls,
                 "finish_reason": answer.end.reason,
                 "stats": answer.end.stats,
                 "notices": answer.notices,
@@ -59,6 +62,8 @@ class Answer:
     def __init__(self) -> None:
         self.text = ""
         self.reasoning = ""
+        self.calls: list[ToolCall] = []
+        self.is_calling = False
         self.notices: list[str] = []
         self.end: RequestFinished
 
@@ -80,6 +85,9 @@ def stream(session: Session, request: GenerateRequest, output: Output, is_lines:
             output.end_progress()
             if isinstance(event, Delta):
                 _show(event, answer, output)
+            elif isinstance(event, ToolCalled):
+                answer.calls.append(event.call)
+                output.text(f"[calls {event.call.name} {event.call.arguments}]")
             elif isinstance(event, Notice):
                 output.note(event.message)
                 answer.notices.append(event.message)
@@ -122,6 +130,7 @@ def _request(arguments: argparse.Namespace, prompt: str) -> GenerateRequest:
         "sampling": sampling_of(arguments),
         "max_tokens": arguments.max_tokens,
         "stop": tuple(arguments.stop),
+        "tools": tools_of(arguments),
     }
     if arguments.raw:
         return GenerateRequest(REQUEST_ID, prompt=prompt, **options)
@@ -133,6 +142,11 @@ def _show(delta: Delta, answer: Answer, output: Output) -> None:
     if delta.channel is Channel.REASONING:
         answer.reasoning += delta.text
         output.text(delta.text, end="")
+        return
+    if delta.channel is Channel.TOOL_CALL:  # shown as a whole, see ``stream``
+        if answer.text and not answer.is_calling:
+            output.text("")
+        answer.is_calling = True
         return
     if answer.reasoning and not answer.text:
         output.text("\n")

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from engine.errors import UnsupportedModelError
 from engine.gguf import Metadata
 from engine.tokenizer.bpe import NUM_CODE_POINTS, ByteEncoder, CharacterEncoder, CharacterIds, Cut
+from engine.tokenizer.byte_level import alphabet
 from engine.tokenizer.merges import Merges, derive_merges
 from engine.tokenizer.pre_tokenizers import PreTokenizer
 from engine.tokenizer.specials import SpecialTokens
@@ -64,6 +65,13 @@ def _byte_tokens(vocabulary: Vocabulary) -> dict[int, int]:
     """Id by byte of the byte tokens; ill-formed ones are never produced."""
     values = ((byte_value(vocabulary.tokens[i]), i) for i in vocabulary.of_type(TokenType.BYTE))
     return {value: token_id for value, token_id in values if value is not None}
+
+
+def has_all_bytes(vocabulary: Vocabulary) -> bool:
+    """Whether every text has tokens, so that none of it is lost."""
+    if vocabulary.model == "gpt2" and vocabulary.pre != "gemma4":
+        return all(character in vocabulary.tokens for character in alphabet().values())
+    return len(_byte_tokens(vocabulary)) == 256
 
 
 def _read_merges(metadata: Metadata, vocabulary: Vocabulary, tokens: TokenTable) -> Merges:

@@ -19,6 +19,7 @@ from engine.tokenizer.models import (
     build_gemma4,
     build_sentencepiece,
     byte_value,
+    has_all_bytes,
     refuse_unsupported,
 )
 from engine.tokenizer.pre_tokenizers import PRE_TOKENIZERS, recognise_pre_tokenizer
@@ -53,6 +54,7 @@ class Tokenizer:
         add_eos: bool = False,
         add_space_prefix: bool = False,
         trims_after: Iterable[str] = (),
+        has_all_bytes: bool = False,
         notice: str | None = None,
     ) -> None:
         """``encode`` takes text without special tokens; see ``load_tokenizer`` for the rest."""
@@ -67,6 +69,9 @@ class Tokenizer:
         self._vocabulary = vocabulary
         self._encode = encode
         self._trims_after = frozenset(trims_after)
+        # Where no text can vanish, each token stands for so many characters at most.
+        is_lossless = has_all_bytes and not self._trims_after
+        self._longest = int(vocabulary.tokens.lengths.max()) if is_lossless else 0
         self._control_ids = frozenset(specials.control.values())
         self._is_byte_level = vocabulary.model == "gpt2"
         self._types = vocabulary.types.tolist()  # NumPy's own numbers would be 20 times slower to compare
@@ -99,6 +104,10 @@ class Tokenizer:
         ids: list[int] = []
         self._append_text(text, ids, follows_text=True)
         return ids
+
+    def least_num_tokens(self, num_characters: int) -> int:
+        """So many tokens a text of this length has at the least, without tokenizing it."""
+        return -(-num_characters // self._longest) if self._longest else 0
 
     def encode_with_specials(self, text: str) -> list[int]:
         """Ids of scaffolding: control tokens and markers are recognised; no beginning-of-text token is added."""
@@ -208,10 +217,11 @@ def load_tokenizer(metadata: Metadata) -> Tokenizer:
     """
     vocabulary = read_vocabulary(metadata)
     specials = find_specials(vocabulary, _template_text(metadata))
-    notice: str | None = None
+    notice = vocabulary.notice
     add_bos, add_space_prefix = True, False
     if vocabulary.model == "gpt2" and vocabulary.pre != "gemma4":
-        family, notice = choose_pre_tokenizer(vocabulary)
+        family, doubt = choose_pre_tokenizer(vocabulary)
+        notice = " ".join(filter(None, (notice, doubt))) or None
         add_bos = PRE_TOKENIZERS[family].adds_bos
         encode = build_byte_level(metadata, vocabulary, specials, PRE_TOKENIZERS[family])
     elif vocabulary.model in ("gpt2", "gemma4"):
@@ -229,6 +239,7 @@ def load_tokenizer(metadata: Metadata) -> Tokenizer:
         add_eos=metadata.boolean(PREFIX + "add_eos_token", False),
         add_space_prefix=add_space_prefix,
         trims_after=_trimming_tokens(metadata, specials),
+        has_all_bytes=has_all_bytes(vocabulary),
         notice=notice,
     )
 

@@ -20,6 +20,8 @@ from engine.tokenizer.texts import TokenTexts
 PREFIX: Final = "tokenizer.ggml."
 MAX_VOCAB_SIZE: Final = 4_000_000  # fifteen times the largest vocabulary in use; below 2**22, see merges
 
+_SPECIAL_IDS: Final = ("bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id", "unknown_token_id")
+
 
 class TokenType(IntEnum):
     """What a token is for; the numbers of ``tokenizer.ggml.token_type``."""
@@ -44,6 +46,7 @@ class Vocabulary:
         types: (vocab_size,) int32, values of ``TokenType``.
         bos_id, eos_id, unknown_id: None where the file has none.
         ending_ids: tokens that the file itself declares to end a turn or a text.
+        notice: what a person should know about it, or None.
     """
 
     path: Path
@@ -55,6 +58,7 @@ class Vocabulary:
     eos_id: int | None
     unknown_id: int | None
     ending_ids: frozenset[int]
+    notice: str | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -105,6 +109,7 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
         eos_id=eos_id,
         unknown_id=_token_id(metadata, "unknown_token_id", size, 0 if sentencepiece else None),
         ending_ids=frozenset(token_id for token_id in declared if token_id is not None),
+        notice=_wrong_ids(metadata, size),
     )
 
 
@@ -137,7 +142,23 @@ def read_scores(metadata: Metadata, size: int) -> npt.NDArray[np.float32]:
 
 def _token_id(metadata: Metadata, name: str, size: int, default: int | None = None) -> int | None:
     """A token id named by the file, or ``default`` where it names none and the vocabulary is large enough."""
-    value = metadata.integer(PREFIX + name, None, minimum=0, maximum=size - 1)
-    if value is None and default is not None and default < size:
-        return default
+    value = metadata.integer(PREFIX + name, None)
+    if value is None or not 0 <= value < size:  # converters write -1 or 2**32 - 1 where there is none
+        return default if default is not None and default < size else None
     return value
+
+
+def _wrong_ids(metadata: Metadata, size: int) -> str | None:
+    """What to tell the person about token ids outside the vocabulary."""
+    wrong = [
+        name.removesuffix("_token_id")
+        for name in _SPECIAL_IDS
+        if not 0 <= (metadata.integer(PREFIX + name, 0) or 0) < size
+        and metadata.integer(PREFIX + name, 0) not in (-1, 2**32 - 1)
+    ]
+    if not wrong:
+        return None
+    return (
+        f"{metadata.path.name} names tokens that its vocabulary does not have ({', '.join(wrong)}); they are left "
+        "out, and an answer may not end where it should. A newer conversion of the model helps."
+    )

@@ -13,7 +13,7 @@ from engine.cache.kv_cache import num_blocks_for
 from engine.config import EngineConfig
 from engine.kernels.backend import SequenceSlice
 from engine.loader import LoadedModel, OnProgress
-from engine.protocol import Channel, LoadModel, LoadPhase, Message, ModelInfo
+from engine.protocol import Channel, LoadModel, LoadPhase, Message, ModelInfo, Tool, ToolCall
 from tests.engine.fake_backend import FakeBackend, continuation
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456.\n"
@@ -27,6 +27,9 @@ class FakeTokenizer:
 
     def encode(self, text: str) -> list[int]:
         return [max(ALPHABET.find(letter), 25 if letter not in ALPHABET else 0) for letter in text]
+
+    def least_num_tokens(self, num_characters: int) -> int:
+        return 0
 
     def encode_prompt(self, segments: Sequence[tuple[str, bool]]) -> list[int]:
         return [token for text, _ in segments for token in self.encode(text)]
@@ -43,11 +46,13 @@ class FakeTemplate:
     is_builtin = False
     notice = None
 
-    def render(self, messages: Sequence[Message], continue_last: bool = False) -> _Rendered:
+    def render(
+        self, messages: Sequence[Message], continue_last: bool = False, tools: Sequence[Tool] = ()
+    ) -> _Rendered:
         turns = tuple((message.content, False) for message in messages)
         return _Rendered(turns)
 
-    def new_splitter(self, opens_reasoning: bool) -> _Channels:
+    def new_splitter(self, prompt: _Rendered, tools: Sequence[Tool] = ()) -> _Channels:
         return _Channels()
 
 
@@ -67,6 +72,9 @@ class _Channels:
         return [(Channel.ANSWER, text)]
 
     def flush(self) -> list[tuple[Channel, str]]:
+        return []
+
+    def take_calls(self) -> list[ToolCall]:
         return []
 
 

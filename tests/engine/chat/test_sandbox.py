@@ -35,7 +35,7 @@ def rendered(source: str) -> str:
         "{{ raise_exception.__globals__.os }}",
         "{{ '{0.__class__.__mro__}'.format(1).a.b }}",
         "{{ messages[0].update({'role': 'x'}) }}",
-        "{{ messages.append(1) }}",
+        "{{ messages.clear() }}",
         "{{ messages[0].__setitem__('role', 'x') }}",
         "{{ (1).to_bytes(300000000, 'big') }}",
         "{{ 'a'.encode() }}",

@@ -202,7 +202,7 @@ def test_a_prompt_that_opens_the_reasoning(load: Load) -> None:
     prompt = template.render([Message(USER, "Hi")])
     assert prompt.opens_reasoning
     assert not template.render([Message(USER, "Hi")], add_generation_prompt=False).opens_reasoning
-    splitter = template.new_splitter(prompt.opens_reasoning)
+    splitter = template.new_splitter(prompt)
     assert splitter.push("abc</think>def") == [(Channel.REASONING, "abc"), (Channel.ANSWER, "def")]
 
 

@@ -225,3 +225,59 @@ def test_a_full_disk_gets_a_sentence(smollm2_path: Path) -> None:
     assert ended.returncode == 1
     assert b"No space left" in ended.stderr
     assert ended.stderr.count(b"\n") == 1
+
+
+def test_a_line_without_end_is_refused_and_passed(
+    terminal: Terminal, smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.terminal.chat.MAX_TEXT_LENGTH", 100)
+    stdin = "x" * 1000 + "\nHello\n"
+    assert terminal.run("chat", smollm2_path, "--max-tokens", 2, "--temperature", 0, stdin=stdin) == 1
+    assert "A line is longer than 100 characters" in terminal.err
+    assert len(terminal.out.splitlines()) >= 2, "the line after it is answered"
+
+
+def test_a_negative_number_of_tokens_is_refused_before_the_model_is_loaded(terminal: Terminal) -> None:
+    assert terminal.run("generate", "no-such-model.gguf", "Hi", "--max-tokens", -1) == 1
+    assert terminal.err == "--max-tokens cannot be negative; 0 means up to the end of the context.\n"
+
+
+@pytest.mark.parametrize("content", ["", "{", "3", "[3]", '[{"description": "x"}]', '{"name": "f"}'])
+def test_a_bad_list_of_tools_is_refused_in_a_sentence(terminal: Terminal, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(content, encoding="utf-8")
+    assert terminal.run("generate", "no-such-model.gguf", "Hi", "--tools", file) == 1
+    assert "is no JSON list of functions" in terminal.err
+
+
+def test_tools_are_offered_and_told(terminal: Terminal, smollm2_path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(
+        '[{"type": "function", "function": {"name": "get_time", "description": "Now."}}]', encoding="utf-8"
+    )
+    result = terminal.json("generate", smollm2_path, "Hi", "--tools", file, "--max-tokens", 3, "--temperature", 0)
+    assert result["tool_calls"] == []
+    assert any("knows no tools" in notice for notice in result["notices"])
+    plain = terminal.json("generate", smollm2_path, "Hi", "--max-tokens", 3, "--temperature", 0)
+    assert result["stats"]["num_prompt_tokens"] > plain["stats"]["num_prompt_tokens"] + 50
+
+
+def test_ctrl_c_while_the_program_loads_prints_no_traceback() -> None:
+    code = (
+        "import builtins, runpy\n"
+        "real = builtins.__import__\n"
+        "def interrupted(name, *rest, **named):\n"
+        "    if name == 'engine.terminal.cli':\n"
+        "        raise KeyboardInterrupt\n"
+        "    return real(name, *rest, **named)\n"
+        "builtins.__import__ = interrupted\n"
+        "runpy.run_module('engine', run_name='__main__')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Interrupted.\n")
+
+
+def test_the_package_alone_imports_nothing_heavy() -> None:
+    code = "import sys, engine; print([name for name in ('numpy', 'llvmlite', 'psutil') if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert shown.stdout == "[]\n"

@@ -354,9 +354,6 @@ def test_gemma4_cuts_at_line_breaks_and_falls_back_to_bytes(tmp_path: Path) -> N
         ({"tokenizer.ggml.merges": None}, "merges: is missing"),
         ({"tokenizer.ggml.merges": ["ab"]}, "'ab' is not a pair of tokens"),
         ({"tokenizer.ggml.merges": ["a "]}, "is not a pair of tokens"),
-        ({"bos_token_id": 257}, "bos_token_id: is 257, but must be at most 256"),
-        ({"eos_token_id": 2**32 - 1}, "eos_token_id: is 4,294,967,295"),
-        ({"eot_token_id": -1}, "eot_token_id: is -1"),
         ({"model": None}, "model: is missing"),
     ],
 )
@@ -409,3 +406,26 @@ def test_ids_outside_the_vocabulary_say_nothing(spm: Tokenizer) -> None:
     assert spm.token_bytes(spm.vocab_size) == b""
     assert spm.token_text(-1) == ""
     assert spm.decode([10**9]) == ""
+
+
+def test_ids_outside_the_vocabulary_are_left_out_and_said(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path, byte_level(bos_token_id=257, eos_token_id=5_000_000_000, eot_token_id=0))
+    assert (tokenizer.bos_id, tokenizer.eos_id) == (None, None)
+    assert tokenizer.end_token_ids == {0}
+    assert not tokenizer.add_bos
+    assert tokenizer.notice is not None
+    assert "(bos, eos)" in tokenizer.notice
+    assert tokenizer.encode_prompt([("a", True)]) == tokenizer.encode("a")
+
+
+def test_an_id_that_says_none_is_no_fault(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path, byte_level(bos_token_id=2**32 - 1))
+    assert (tokenizer.bos_id, tokenizer.notice) == (None, None)
+
+
+def test_the_length_of_a_text_bounds_its_tokens_from_below(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path, byte_level(merges=["a b", "ab c"], control=("<|endoftext|>",)))
+    text = "abc" * 1000 + "é😀 " * 100
+    assert 100 < tokenizer.least_num_tokens(len(text)) <= len(tokenizer.encode(text))
+    lossy = tokenizer_of(tmp_path, sentencepiece(["▁", "a"], **{"token_type": None}))
+    assert lossy.least_num_tokens(10**9) == 0, "characters may vanish, so length says nothing"
