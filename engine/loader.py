@@ -20,7 +20,7 @@ import psutil
 
 from engine.cache.memory_plan import MemoryPlan, plan_memory
 from engine.cache.snapshot_key import snapshot_key
-from engine.config import EngineConfig
+from engine.config import EngineConfig, KVType
 from engine.errors import InvalidParameterError
 from engine.kernels.backend import Backend
 from engine.model.plan import BLOCK_SIZE
@@ -113,16 +113,17 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         on_progress(LoadPhase.WEIGHTS, 0.15, "Reading the weights")
         weights = bind_weights(file, hyperparameters)
         plan = build_plan(hyperparameters, weights)
-        memory = _plan_memory(command, config, file, hyperparameters, plan)
+        kv_type = command.kv_type or config.kv_type
+        memory = _plan_memory(command, config, file, hyperparameters, plan, kv_type)
         if memory.context_length != hyperparameters.context_length:
             plan = build_plan(hyperparameters, weights, memory.context_length)
         _read_weights(file, on_progress)
         on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
-        backend = _make_backend(plan, memory, config, num_threads, on_progress)
+        backend = _make_backend(plan, memory, config, kv_type, num_threads, on_progress)
         resources.callback(backend.close)
         choice.prepare(lambda message, fraction: on_progress(LoadPhase.KERNELS, 0.95 + 0.05 * fraction, message))
         on_progress(LoadPhase.READY, 1.0, "Ready")
-        info = _model_info(file, hyperparameters, template, memory, num_threads, backend.kv_bytes)
+        info = _model_info(file, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
         key = snapshot_key(file.identity(), plan, backend.kv_format)
         return LoadedModel(info, tokenizer, template, backend, memory.num_blocks, notices, key, resources.pop_all())
@@ -146,12 +147,17 @@ def num_physical_cores() -> int:
 
 
 def _plan_memory(
-    command: LoadModel, config: EngineConfig, file: GGUFFile, hyperparameters: Hyperparameters, plan: Plan
+    command: LoadModel,
+    config: EngineConfig,
+    file: GGUFFile,
+    hyperparameters: Hyperparameters,
+    plan: Plan,
+    kv_type: KVType,
 ) -> MemoryPlan:
     return plan_memory(
         available_bytes=psutil.virtual_memory().available,
         weights_bytes=file.file_bytes,
-        block_bytes=_backend_module(config).kv_bytes_per_block(plan),
+        block_bytes=_backend_module(config).kv_bytes_per_block(plan, **_kv_option(config, kv_type)),
         trained_context_length=hyperparameters.context_length,
         context_length=command.context_length or config.context_length,
         kv_bytes=command.memory_limit_bytes or config.kv_bytes,
@@ -175,19 +181,30 @@ def _backend_module(config: EngineConfig) -> Any:
     return importlib.import_module(f"engine.kernels.{config.backend}")
 
 
+def _kv_option(config: EngineConfig, kv_type: KVType) -> dict[str, str]:
+    """The argument of a backend and its memory estimate; the reference backend does not round to float16."""
+    return {} if config.backend == "reference" and kv_type == "f16" else {"kv_type": kv_type}
+
+
 def _make_backend(
-    plan: Plan, memory: MemoryPlan, config: EngineConfig, num_threads: int, on_progress: OnProgress
+    plan: Plan,
+    memory: MemoryPlan,
+    config: EngineConfig,
+    kv_type: KVType,
+    num_threads: int,
+    on_progress: OnProgress,
 ) -> Backend:
     module = _backend_module(config)
-    sizes = {"num_blocks": memory.num_blocks, "max_batch_tokens": config.max_batch_tokens}
+    options: dict[str, Any] = {"num_blocks": memory.num_blocks, "max_batch_tokens": config.max_batch_tokens}
+    options |= _kv_option(config, kv_type)
     if config.backend == "reference":
-        reference: Backend = module.ReferenceBackend(plan, **sizes)
+        reference: Backend = module.ReferenceBackend(plan, **options)
         return reference
 
     def on_kernel_progress(message: str, fraction: float) -> None:
         on_progress(LoadPhase.KERNELS, 0.5 + 0.45 * fraction, message)
 
-    cpu: Backend = module.CpuBackend(plan, **sizes, num_threads=num_threads, on_progress=on_kernel_progress)
+    cpu: Backend = module.CpuBackend(plan, **options, num_threads=num_threads, on_progress=on_kernel_progress)
     return cpu
 
 
@@ -197,6 +214,7 @@ def _model_info(
     template: ChatTemplate,
     memory: MemoryPlan,
     num_threads: int,
+    kv_type: KVType,
     kv_bytes: int,
 ) -> ModelInfo:
     return ModelInfo(
@@ -212,6 +230,7 @@ def _model_info(
         num_threads=num_threads,
         device="CPU",
         kv_bytes=kv_bytes,
+        kv_type=kv_type,
         num_kv_blocks=memory.num_blocks,
         num_kv_tokens=memory.num_blocks * BLOCK_SIZE,
         has_chat_template=not template.is_builtin,

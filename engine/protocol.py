@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
 
+from engine.config import KVType as KVType  # the app imports it from here
 from engine.grammar.response_format import FormatKind as FormatKind  # likewise
 from engine.grammar.response_format import ResponseFormat as ResponseFormat
 from engine.grammar.result import FieldCertainty as FieldCertainty
@@ -98,6 +99,7 @@ class LoadModel:
     """Load the model at ``path`` (any shard of a set), ejecting the one that is loaded.
 
     ``context_length`` 0 means the memory plan's default; ``num_threads`` 0 means the physical cores;
+    ``kv_type`` None means the engine's default;
     ``memory_limit_bytes`` is the most memory that the KV cache may take, 0 a part of what is free. ``ModelInfo``
     says what was chosen.
     """
@@ -106,6 +108,7 @@ class LoadModel:
     context_length: int = 0
     num_threads: int = 0
     memory_limit_bytes: int = 0
+    kv_type: KVType | None = None
 
 
 @dataclass(frozen=True)
@@ -227,6 +230,7 @@ class ModelInfo:
     device: str  # "CPU"
     kv_bytes: int  # of the KV cache when it is full
     has_chat_template: bool
+    kv_type: KVType = "f16"
     num_kv_blocks: int = 0
     num_kv_tokens: int = 0  # of all conversations together that the KV cache keeps
 

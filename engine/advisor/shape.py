@@ -22,8 +22,7 @@ from engine.errors import EngineError
 from engine.gguf import GGUFFile
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.formats import ActivationFormat, activation_bytes, activation_format
-from engine.kernels.cpu.kv_store import kv_bytes_per_block
-from engine.kernels.cpu.layouts import padded
+from engine.kernels.cpu.kv_layout import kv_bytes_per_block, padded
 from engine.kernels.cpu.memory import FINE_POSITIONS
 from engine.model import load_plan
 from engine.model.plan import BLOCK_SIZE, Attention, Embed, MatMul, Plan, Rope, Tensor

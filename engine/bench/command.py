@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--synthetic", metavar="SHAPE-TYPE", help="instead of MODEL, random weights in a real shape, e.g. 1b-q4_k_m"
     )
     parser.add_argument("--backend", choices=("cpu", "reference"), default="cpu")
+    parser.add_argument("--kv-type", choices=("f16", "q8_0"), default="f16", help="of our KV cache (%(default)s)")
     what = parser.add_argument_group("what to measure")
     what.add_argument("--threads", type=_counts, metavar="LIST", help="thread counts (1 and one a physical core)")
     what.add_argument(
@@ -88,6 +89,7 @@ def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
     return BenchOptions(
         path=path,
         backend=arguments.backend,
+        kv_type=arguments.kv_type,
         thread_counts=arguments.threads or tuple(sorted({1, num_physical_cores()})),
         prompts=arguments.prompts,
         depths=arguments.depths,

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from engine.bench.processes import WorkerProcess
 from engine.bench.results import SpeedTest
+from engine.config import KVType
 
 
 class TimedEngine(Protocol):
@@ -49,10 +50,12 @@ class WorkerEngine:
         self.worker.close()
 
 
-def open_own(path: Path, *, name: str, backend: str, num_threads: int, num_tokens: int) -> WorkerEngine:
+def open_own(
+    path: Path, *, name: str, backend: str, kv_type: KVType, num_threads: int, num_tokens: int
+) -> WorkerEngine:
     """Our engine with room for ``num_tokens``."""
     arguments = {"path": str(path), "backend": backend, "num_threads": num_threads, "num_tokens": num_tokens}
-    return _open(name, {"task": "own", **arguments})
+    return _open(name, {"task": "own", "kv_type": kv_type, **arguments})
 
 
 def open_xllamacpp(

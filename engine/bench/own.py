@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.bench.token_ids import random_token_ids
+from engine.config import KVType
 from engine.gguf import open_model
 from engine.kernels.backend import Backend, SequenceSlice
 from engine.model import load_plan
@@ -21,12 +22,14 @@ _WARM_UP_TOKENS = 33  # more than decode's kernels take, so that prefill's buffe
 class OwnRunner:
     """One sequence on one backend."""
 
-    def __init__(self, path: Path, *, backend: str, num_threads: int, num_tokens: int) -> None:
+    def __init__(
+        self, path: Path, *, backend: str, num_threads: int, num_tokens: int, kv_type: KVType = "f16"
+    ) -> None:
         """``num_tokens`` bounds what the sequence may hold."""
         self._file = open_model(path)
         hyperparameters, plan = load_plan(self._file, num_tokens)
         self._num_blocks = -(-num_tokens // BLOCK_SIZE)
-        self._backend = _make_backend(plan, backend, self._num_blocks, num_threads)
+        self._backend = _make_backend(plan, backend, self._num_blocks, num_threads, kv_type)
         self._has_kernels = backend == "cpu"
         self._kv_bytes: int = getattr(self._backend, "kv_bytes", 0)
         self._token_ids = random_token_ids(hyperparameters.vocab_size, num_tokens)
@@ -86,11 +89,16 @@ class OwnRunner:
         return int(logits[0].argmax())
 
 
-def _make_backend(plan: Plan, backend: str, num_blocks: int, num_threads: int) -> Backend:
+def _make_backend(plan: Plan, backend: str, num_blocks: int, num_threads: int, kv_type: KVType) -> Backend:
     if backend == "reference":
-        from engine.kernels.reference import ReferenceBackend
+        from engine.kernels.reference import ReferenceBackend, ReferenceKVType
 
-        return ReferenceBackend(plan, num_blocks=num_blocks, max_batch_tokens=MAX_BATCH_TOKENS)
+        reference_type: ReferenceKVType = "f32" if kv_type == "f16" else kv_type
+        return ReferenceBackend(
+            plan, num_blocks=num_blocks, max_batch_tokens=MAX_BATCH_TOKENS, kv_type=reference_type
+        )
     from engine.kernels.cpu import CpuBackend
 
-    return CpuBackend(plan, num_blocks=num_blocks, max_batch_tokens=MAX_BATCH_TOKENS, num_threads=num_threads)
+    return CpuBackend(
+        plan, num_blocks=num_blocks, max_batch_tokens=MAX_BATCH_TOKENS, num_threads=num_threads, kv_type=kv_type
+    )

@@ -20,6 +20,7 @@ from engine.bench.neighbours import busy_neighbours, fair_share
 from engine.bench.processes import WorkerProcess
 from engine.bench.results import OWN, BusyResult, ProcessResult, Report, Series, SpeedResult, SpeedTest
 from engine.bench.traffic import kv_bytes_per_token, peer_kv_bytes, weight_bytes_per_token
+from engine.config import KVType
 from engine.gguf import open_model
 from engine.loader import num_physical_cores, tensor_type_name
 from engine.model import bind_weights, build_plan, read_hyperparameters
@@ -43,6 +44,7 @@ class BenchOptions:
     Attributes:
         path: the model.
         backend: "cpu" or "reference".
+        kv_type: of our KV cache; a peer keeps its own.
         thread_counts: each gets all speed tests; the last one the rest.
         prompts: prefill lengths in tokens.
         depths: tokens in the KV cache before decoding.
@@ -64,6 +66,7 @@ class BenchOptions:
     num_decode_tokens: int
     repetitions: int
     limit_s: float
+    kv_type: KVType = "f16"
     peer: Literal["xllamacpp", "llama-bench"] | None = None
     llama_bench: Path | None = None
     num_neighbours: int = 0
@@ -105,6 +108,7 @@ def run_benchmark(options: BenchOptions, on_progress: Progress) -> Report:
             "architecture": hyperparameters.architecture,
             "tensor_type": tensor_type_name(file),
             "file_bytes": file.file_bytes,
+            "kv_type": options.kv_type,
         }
         session.run()
     return session.report
@@ -209,7 +213,7 @@ class _Session:
     def _traffic(self, test: SpeedTest) -> int:
         if test.kind == "prefill":
             return 0
-        return weight_bytes_per_token(self.plan) + kv_bytes_per_token(self.plan, test.depth)
+        return weight_bytes_per_token(self.plan) + kv_bytes_per_token(self.plan, test.depth, self.options.kv_type)
 
     def _open_engines(self, stack: contextlib.ExitStack, num_threads: int) -> dict[str, TimedEngine]:
         options = self.options
@@ -218,6 +222,7 @@ class _Session:
                 options.path,
                 name=OWN,
                 backend=options.backend,
+                kv_type=options.kv_type,
                 num_threads=num_threads,
                 num_tokens=options.context_tokens,
             )

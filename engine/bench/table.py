@@ -24,6 +24,8 @@ def _head(report: Report) -> str:
         f"{value / 1e9:.1f} GB/s with {threads} thread{'s' if threads > 1 else ''}"
         for threads, value in report.bandwidth.items()
     )
+    if "kv_type" in model:
+        name += f", KV cache {model['kv_type']}"
     return f"Model    {name}\nMachine  {text}\nMemory   {gives}"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from engine.config import KVType
 from engine.model.plan import ExpertMatMul, HeadMatMul, MatMul, Norm, Plan
 
-KV_VALUE_BYTES = 2  # float16
+KV_VALUE_BYTES: dict[KVType, float] = {"f16": 2, "q8_0": 1 + 2 / 32}
+_PEER_VALUE_BYTES = 2  # float16
 
 
 def weight_bytes_per_token(plan: Plan) -> int:
@@ -25,12 +27,13 @@ def weight_bytes_per_token(plan: Plan) -> int:
     return num_bytes
 
 
-def kv_bytes_per_token(plan: Plan, depth: int) -> int:
+def kv_bytes_per_token(plan: Plan, depth: int, kv_type: KVType = "f16") -> int:
     """Bytes of keys and values that attention reads for a token at position ``depth``."""
-    return sum(
-        layer.num_kv_heads * (layer.key_dim + layer.value_dim) * KV_VALUE_BYTES * min(depth, layer.window or depth)
+    values = sum(
+        layer.num_kv_heads * (layer.key_dim + layer.value_dim) * min(depth, layer.window or depth)
         for layer in plan.kv_layers
     )
+    return round(values * KV_VALUE_BYTES[kv_type])
 
 
 def peer_kv_bytes(plan: Plan, num_tokens: int, batch_tokens: int) -> int:
@@ -38,7 +41,7 @@ def peer_kv_bytes(plan: Plan, num_tokens: int, batch_tokens: int) -> int:
     return sum(
         layer.num_kv_heads
         * (layer.key_dim + layer.value_dim)
-        * KV_VALUE_BYTES
+        * _PEER_VALUE_BYTES
         * min(num_tokens, layer.window + batch_tokens if layer.window else num_tokens)
         for layer in plan.kv_layers
     )

@@ -98,6 +98,17 @@ def soft_cap(x: Floats, cap: float) -> Floats:
     return result
 
 
+def round_q8_0(x: Floats) -> Floats:
+    """What a q8_0 KV cache keeps of (..., dim): int8 times a float16 scale, largest / 127, for 32 neighbours."""
+    parts = []
+    for start in range(0, x.shape[-1], 32):
+        group = x[..., start : start + 32]
+        scale = (np.abs(group).max(-1, keepdims=True) * np.float32(1 / 127)).astype(np.float16).astype(np.float32)
+        inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+        parts.append(np.rint(group * inverse) * scale)
+    return np.concatenate(parts, axis=-1)
+
+
 def attend(query: Floats, keys: Floats, values: Floats, start: int, op: Attention) -> Floats:
     """Attention of one sequence.
 

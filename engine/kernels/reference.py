@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from engine.config import KVType
 from engine.kernels import definitions
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.definitions import Floats
@@ -44,6 +46,13 @@ from engine.model.plan import (
     WriteKV,
 )
 
+ReferenceKVType = Literal["f32"] | KVType
+
+_KV_DTYPES: dict[ReferenceKVType, type[np.generic]] = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "q8_0": np.float32,  # what is left after rounding
+}
 DEFAULT_WEIGHT_BYTES = 2 << 30
 
 
@@ -85,20 +94,22 @@ class ReferenceBackend:
         *,
         num_blocks: int,
         max_batch_tokens: int = 512,
-        kv_type: npt.DTypeLike = np.float32,
+        kv_type: ReferenceKVType = "f32",
         max_weight_bytes: int = DEFAULT_WEIGHT_BYTES,
     ) -> None:
-        """``kv_type`` is float32 or float16; ``max_weight_bytes`` bounds the dequantised matrices that are kept."""
+        """``kv_type`` is what the KV cache rounds to; ``max_weight_bytes`` bounds the dequantised matrices kept."""
         self.max_batch_tokens = max_batch_tokens
         self.num_blocks = num_blocks
         self._plan = plan
         self._weights = DequantizedWeights(max_weight_bytes)
         shapes = [(num_blocks, BLOCK_SIZE, layer.num_kv_heads) for layer in plan.kv_layers]
-        self._keys = [np.zeros((*shape, kv.key_dim), kv_type) for shape, kv in zip(shapes, plan.kv_layers)]
-        self._values = [np.zeros((*shape, kv.value_dim), kv_type) for shape, kv in zip(shapes, plan.kv_layers)]
+        self._kv_type: ReferenceKVType = kv_type
+        dtype = _KV_DTYPES[kv_type]
+        self._keys = [np.zeros((*shape, kv.key_dim), dtype) for shape, kv in zip(shapes, plan.kv_layers)]
+        self._values = [np.zeros((*shape, kv.value_dim), dtype) for shape, kv in zip(shapes, plan.kv_layers)]
         self.kv_bytes = sum(array.nbytes for array in (*self._keys, *self._values))
         self.block_bytes = kv_bytes_per_block(plan, kv_type)
-        self.kv_format = f"reference {np.dtype(kv_type)} {plan.kv_layers}"
+        self.kv_format = f"reference {kv_type} {plan.kv_layers}"
 
     def run(self, slices: Sequence[SequenceSlice]) -> Floats:
         """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache."""
@@ -258,7 +269,8 @@ class ReferenceBackend:
             blocks, slots = part.block_table[positions // BLOCK_SIZE], positions % BLOCK_SIZE
             for cache, buffer in ((self._keys, op.key), (self._values, op.value)):
                 layer = cache[op.kv_layer]
-                layer[blocks, slots] = step.buffers[buffer.name][rows].reshape(len(positions), *layer.shape[2:])
+                written = step.buffers[buffer.name][rows].reshape(len(positions), *layer.shape[2:])
+                layer[blocks, slots] = definitions.round_q8_0(written) if self._kv_type == "q8_0" else written
 
     def _attention(self, op: Attention, step: _Step) -> Floats:
         out = np.empty((len(step.token_ids), op.out.width), np.float32)
@@ -319,7 +331,7 @@ def _gated(gate: Floats, up: Floats, op: GatedActivation) -> Floats:
     return result
 
 
-def kv_bytes_per_block(plan: Plan, kv_type: npt.DTypeLike = np.float32) -> int:
+def kv_bytes_per_block(plan: Plan, kv_type: ReferenceKVType = "f32") -> int:
     """Bytes that one block of the KV cache takes in all layers."""
     values = sum(layer.num_kv_heads * (layer.key_dim + layer.value_dim) for layer in plan.kv_layers)
-    return values * BLOCK_SIZE * np.dtype(kv_type).itemsize
+    return values * BLOCK_SIZE * np.dtype(_KV_DTYPES[kv_type]).itemsize

@@ -33,6 +33,9 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         "--backend", choices=("cpu", "reference"), default="cpu", help="reference is the slow definition in NumPy"
     )
     group.add_argument("--context", type=int, default=0, metavar="N", help="tokens of context; 0 chooses")
+    group.add_argument(
+        "--kv-type", choices=("f16", "q8_0"), default="f16", help="q8_0 halves the KV cache (%(default)s)"
+    )
     group.add_argument("--threads", type=int, default=0, metavar="N", help="threads; 0 is one a physical core")
 
 
@@ -89,7 +92,12 @@ def tools_of(arguments: argparse.Namespace) -> tuple[Tool, ...]:
 
 def config_of(arguments: argparse.Namespace) -> EngineConfig:
     """The engine's configuration from the options of ``add_engine``."""
-    return EngineConfig(backend=arguments.backend, num_threads=arguments.threads, context_length=arguments.context)
+    return EngineConfig(
+        backend=arguments.backend,
+        num_threads=arguments.threads,
+        context_length=arguments.context,
+        kv_type=arguments.kv_type,
+    )
 
 
 def sampling_of(arguments: argparse.Namespace) -> SamplingParams:

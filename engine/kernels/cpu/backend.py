@@ -1,6 +1,6 @@
 """The CPU backend: a plan's program, its memory and threads, and the step state of each batch.
 
-Satisfies ``engine.kernels.backend.Backend``. The KV cache is float16.
+Satisfies ``engine.kernels.backend.Backend``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from engine.config import KVType
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu import step_state as state
 from engine.kernels.cpu.jit import load_kernels, source_hash
-from engine.kernels.cpu.kv_store import KVStore, kv_bytes_per_block
+from engine.kernels.cpu.kv_layout import kv_bytes_per_block
+from engine.kernels.cpu.kv_store import KVStore
+from engine.kernels.cpu.layouts import attention_scratch_bytes
 from engine.kernels.cpu.lowering import assemble, lower
 from engine.kernels.cpu.memory import Memory
 from engine.kernels.cpu.threads import EXECUTOR_KERNELS, ThreadTeam
@@ -41,16 +44,20 @@ class CpuBackend:
         num_blocks: int,
         max_batch_tokens: int = 512,
         num_threads: int = 0,
+        kv_type: KVType = "f16",
         on_progress: Callable[[str, float], None] | None = None,
     ) -> None:
-        """``num_threads`` 0 means one a physical core. ``on_progress(text, fraction)`` hears of compilation."""
+        """``num_threads`` 0 means one a physical core; ``kv_type`` is how the KV cache stores a value.
+
+        ``on_progress(text, fraction)`` hears of compilation.
+        """
         self.max_batch_tokens = max_batch_tokens
         self.num_blocks = num_blocks
         self._plan = plan
-        self._kv_store = KVStore(plan, num_blocks)
+        self._kv_store = KVStore(plan, num_blocks, kv_type)
         self.kv_bytes = self._kv_store.num_bytes
-        self.block_bytes = kv_bytes_per_block(plan)
-        self.kv_format = f"cpu f16 {source_hash(__name__)} {plan.kv_layers}"
+        self.block_bytes = kv_bytes_per_block(plan, kv_type)
+        self.kv_format = f"cpu {kv_type} {source_hash(__name__)} {plan.kv_layers}"
         self._memory = Memory(
             max_batch_tokens=max_batch_tokens,
             max_logit_rows=min(_FIRST_LOGIT_ROWS, max_batch_tokens),
@@ -113,9 +120,10 @@ class CpuBackend:
         slots[state.KV_SLOTS] = self._kv_slots.ctypes.data
         slots[state.LOGIT_ROWS] = self._logit_rows.ctypes.data
         slots[state.SLICES] = self._slices.ctypes.data
-        scratch = self._memory.bytes_for("scratch", state.MIN_SCRATCH_BYTES * self.num_threads)
-        slots[state.SCRATCH] = scratch.ctypes.data
-        slots[state.SCRATCH_BYTES] = state.MIN_SCRATCH_BYTES
+        sizes = [attention_scratch_bytes(layer.key_dim, layer.value_dim) for layer in self._plan.kv_layers]
+        scratch_bytes = -(-max(state.MIN_SCRATCH_BYTES, *sizes, 0) // 64) * 64
+        slots[state.SCRATCH] = self._memory.bytes_for("scratch", scratch_bytes * self.num_threads).ctypes.data
+        slots[state.SCRATCH_BYTES] = scratch_bytes
         return slots
 
     def _check(self, part: SequenceSlice) -> npt.NDArray[np.int32]:

@@ -1,4 +1,4 @@
-"""The bytes of the KV cache: keys and values of all layers, in the layout that ``layouts`` draws.
+"""The bytes of the KV cache: keys and values of all layers, in the layout that ``kv_layout`` draws.
 
 Owns the arrays; which block belongs to whom is the cache manager's affair.
 """
@@ -10,36 +10,27 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.cpu.layouts import padded
+from engine.config import KVType
+from engine.kernels.cpu.kv_layout import key_block_bytes, value_block_bytes
 from engine.kernels.cpu.threads import aligned_zeros
-from engine.model.plan import BLOCK_SIZE, KVLayer, Plan
-
-_HALF_BYTES = 2
-
-
-def kv_bytes_per_block(plan: Plan) -> int:
-    """Bytes that one block of 16 tokens takes in all layers together."""
-    return sum(layer.num_kv_heads * (_key_bytes(layer) + _value_bytes(layer)) for layer in plan.kv_layers)
-
-
-def _key_bytes(layer: KVLayer) -> int:
-    return layer.key_dim * BLOCK_SIZE * _HALF_BYTES
-
-
-def _value_bytes(layer: KVLayer) -> int:
-    return padded(layer.value_dim) * BLOCK_SIZE * _HALF_BYTES
+from engine.model.plan import Plan
 
 
 class KVStore:
     """Keys and values of ``num_blocks`` blocks in all layers of a plan; memory is touched as blocks are written.
 
     Attributes:
+        kv_type: how a value is stored.
         keys, values: for each layer (kv heads, blocks, bytes of a block) uint8, aligned to 64 bytes.
     """
 
-    def __init__(self, plan: Plan, num_blocks: int) -> None:
-        self.keys = [_allocate(layer.num_kv_heads, num_blocks, _key_bytes(layer)) for layer in plan.kv_layers]
-        self.values = [_allocate(layer.num_kv_heads, num_blocks, _value_bytes(layer)) for layer in plan.kv_layers]
+    def __init__(self, plan: Plan, num_blocks: int, kv_type: KVType = "f16") -> None:
+        def allocate(num_heads: int, block_bytes: int) -> npt.NDArray[np.uint8]:
+            return aligned_zeros(num_heads * num_blocks * block_bytes).reshape(num_heads, num_blocks, block_bytes)
+
+        self.kv_type: KVType = kv_type
+        self.keys = [allocate(kv.num_kv_heads, key_block_bytes(kv, kv_type)) for kv in plan.kv_layers]
+        self.values = [allocate(kv.num_kv_heads, value_block_bytes(kv, kv_type)) for kv in plan.kv_layers]
 
     @property
     def num_bytes(self) -> int:
@@ -82,7 +73,3 @@ class KVStore:
         """Free the memory."""
         self.keys.clear()
         self.values.clear()
-
-
-def _allocate(num_heads: int, num_blocks: int, block_bytes: int) -> npt.NDArray[np.uint8]:
-    return aligned_zeros(num_heads * num_blocks * block_bytes).reshape(num_heads, num_blocks, block_bytes)

@@ -1,16 +1,17 @@
-"""The int64 operand rows of the ops that read no weight matrices, and how keys and values lie in memory.
+"""The int64 operand rows of the ops that read no weight matrices, and the sizes of attention's work.
 
 As in ``operands``: slot i is the int64 at ``op + 8 * i``; a float32 lies in the low half of its slot. A buffer is
 (rows, width) float32 without gaps. ``ROWS`` operands are ROWS_TOKENS or ROWS_LOGITS.
 
-Keys of a layer are (kv heads, blocks, key_dim, 16) float16, so that one load gives a value of 16 tokens; values
-are (kv heads, blocks, 16, padded value_dim) float16, padded to a multiple of 16 so that one load gives 16 values
-of a token.
+How keys and values lie in memory is told in ``kv_layout``.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+from engine.kernels.cpu.isa import ISA, InstructionSet
+from engine.kernels.cpu.kv_layout import padded
 
 NORM_X: Final = 0
 NORM_WEIGHT: Final = 1  # address of (width / groups,) float32, or of (width,); 0: none
@@ -43,6 +44,8 @@ WRITE_VALUE_HEAD_BYTES: Final = 5
 WRITE_HEADS: Final = 6
 WRITE_KEY_DIM: Final = 7
 WRITE_VALUE_DIM: Final = 8
+WRITE_KEY_BLOCK_BYTES: Final = 9  # from one block to the next
+WRITE_VALUE_BLOCK_BYTES: Final = 10
 
 ATTENTION_QUERY: Final = 0  # address of (tokens, heads * key_dim) float32
 ATTENTION_OUT: Final = 1  # address of (tokens, heads * value_dim) float32
@@ -61,20 +64,36 @@ ATTENTION_SINKS: Final = 13  # address of (heads,) float32, or 0
 ATTENTION_COUNTER: Final = 14  # address of an int64 that is 0 when the op starts
 ATTENTION_PARTIALS: Final = 15  # address of MAX_SPLIT_SLICES * MAX_SPLIT_ITEMS results of parts of a context
 ATTENTION_ARRIVALS: Final = 16  # address of as many int64, 0 before and after
+ATTENTION_KEY_BLOCK_BYTES: Final = 17  # from one block to the next
+ATTENTION_VALUE_BLOCK_BYTES: Final = 18
 
 MAX_SPLIT_SLICES: Final = 16  # only a batch of few sequences lacks parallel work
 MAX_SPLIT_ITEMS: Final = 64  # pieces of work one sequence is cut into, at most
-PREFILL_ROWS: Final = 8  # query rows of one attention tile
+CHUNK: Final = 128  # positions between two updates of the softmax: their scores and values stay in the caches
+# Query rows of a register tile: rows x 16 sums, the 16 values they meet and a weight fill the registers.
+TILE_ROWS: Final = 8 if ISA is InstructionSet.AVX512VNNI else 6
+PREFILL_TILES: Final = 4  # tiles of one piece of a prefill: they share what is made of the keys and values
+_STATE_FLOATS: Final = 64  # maxima, sums, factors and sums of a chunk, 16 rows each
 
 
-def padded(dim: int) -> int:
-    """``dim`` up to a multiple of 16."""
-    return (dim + 15) // 16 * 16
+def tile_bytes(rows: int, value_dim: int) -> int:
+    """Bytes of a tile's result: weighted values of ``rows`` query rows, then maxima, sums and scratch of theirs."""
+    return (rows * padded(value_dim) + _STATE_FLOATS) * 4
 
 
-def partial_bytes(rows: int, value_dim: int) -> int:
-    """Bytes of the result of one part of a context: weighted values, maxima and sums of ``rows`` query rows."""
-    return (rows * padded(value_dim) + 32) * 4
+def attention_scratch_bytes(key_dim: int, value_dim: int) -> int:
+    """Bytes of a thread's scratch, at most: queries, two sets of scores, results, keys and values of a chunk."""
+    rows = TILE_ROWS * PREFILL_TILES
+    panels = CHUNK * (key_dim + padded(value_dim)) * 4
+    return (
+        rows * key_dim * 4 + 2 * TILE_ROWS * CHUNK * 4 + PREFILL_TILES * tile_bytes(TILE_ROWS, value_dim) + panels
+    )
+
+
+def decode_rows(group: int) -> int:
+    """Rows of a tile for one token whose KV head serves ``group`` query heads: all, or equal parts of them."""
+    tiles = -(-group // TILE_ROWS)
+    return -(-group // tiles)
 
 
 GATED_GATE: Final = 0

@@ -37,6 +37,8 @@ def test_a_window_bounds_what_is_read_and_kept(tmp_path: Path) -> None:
         assert {window for _, window in widths} == {8, None}
         assert kv_bytes_per_token(plan, 0) == 0
         assert kv_bytes_per_token(plan, 5) == sum(width * 5 for width, _ in widths)
+        values = sum(width * 5 for width, _ in widths) / 2
+        assert kv_bytes_per_token(plan, 5, "q8_0") == values * (32 + 2) / 32
         assert kv_bytes_per_token(plan, 100) == sum(width * (window or 100) for width, window in widths)
         assert peer_kv_bytes(plan, 100, 32) == sum(
             width * (window + 32 if window else 100) for width, window in widths

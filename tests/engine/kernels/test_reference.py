@@ -17,7 +17,7 @@ from engine.gguf import TensorType, open_model
 from engine.kernels import definitions
 from engine.kernels.backend import Backend, SequenceSlice
 from engine.kernels.dequantize import DequantizedWeights, dequantize_rows, dequantize_vector
-from engine.kernels.reference import ReferenceBackend, kv_bytes_per_block
+from engine.kernels.reference import ReferenceBackend, ReferenceKVType, kv_bytes_per_block
 from engine.model import load_plan
 from engine.model.plan import Activation, Attention, Buffer, Norm, Plan, RopeTable, Tensor
 from engine.model.weights import MATRIX_TYPES
@@ -224,8 +224,8 @@ def test_a_copied_block_serves_a_branch_and_leaves_the_original_alone(plan: Plan
     np.testing.assert_allclose(ahead, one_shot(plan)[24:30], atol=1e-5)
 
 
-@pytest.mark.parametrize("kv_type", [np.float32, np.float16])
-def test_blocks_that_were_read_serve_another_backend(plan: Plan, kv_type: type) -> None:
+@pytest.mark.parametrize("kv_type", ["f32", "f16", "q8_0"])
+def test_blocks_that_were_read_serve_another_backend(plan: Plan, kv_type: ReferenceKVType) -> None:
     first, second = backend(plan, kv_type=kv_type), backend(plan, kv_type=kv_type)
     first.run([SequenceSlice(TOKENS[:24], 0, np.array([4, 8], np.int32), "none")])
     data = np.empty((2, first.block_bytes), np.uint8)
@@ -238,7 +238,7 @@ def test_blocks_that_were_read_serve_another_backend(plan: Plan, kv_type: type) 
 
 
 def test_sixteen_bit_keys_and_values_cost_little_and_take_half(plan: Plan) -> None:
-    small, large = backend(plan, kv_type=np.float16), backend(plan)
+    small, large = backend(plan, kv_type="f16"), backend(plan)
     logits = small.run([SequenceSlice(TOKENS, 0, TABLE, "all")])
     difference = np.abs(logits - one_shot(plan)).max()
     assert 0 < difference < 1e-2

@@ -55,10 +55,11 @@ def write_kv(program: Program, op: WriteKV) -> None:
         slots.WRITE_HEADS: layer.num_kv_heads,
         slots.WRITE_KEY_DIM: layer.key_dim,
         slots.WRITE_VALUE_DIM: layer.value_dim,
+        slots.WRITE_KEY_BLOCK_BYTES: keys.strides[1],
+        slots.WRITE_VALUE_BLOCK_BYTES: values.strides[1],
     }
-    program.emit(
-        KernelSource("write_kv", "write_kv"), operands, (op.key, op.value), (("kv", op.kv_layer),), "tokens"
-    )
+    source = KernelSource("write_kv", f"write_kv_{program.kv_store.kv_type}")
+    program.emit(source, operands, (op.key, op.value), (("kv", op.kv_layer),), "tokens")
 
 
 def attention(program: Program, op: Attention) -> None:
@@ -68,9 +69,8 @@ def attention(program: Program, op: Attention) -> None:
     memory, layer = program.memory, program.plan.kv_layers[op.kv_layer]
     keys, values = program.kv_store.keys[op.kv_layer], program.kv_store.values[op.kv_layer]
     group = op.num_heads // layer.num_kv_heads
-    decode_rows = min(group, slots.PREFILL_ROWS)
     num_partials = slots.MAX_SPLIT_SLICES * slots.MAX_SPLIT_ITEMS
-    partial_bytes = slots.partial_bytes(slots.PREFILL_ROWS, layer.value_dim)
+    partial_bytes = slots.PREFILL_TILES * slots.tile_bytes(slots.TILE_ROWS, layer.value_dim)
     operands: Operands = {
         slots.ATTENTION_QUERY: memory.buffer(op.query),
         slots.ATTENTION_OUT: memory.buffer(op.out),
@@ -91,6 +91,8 @@ def attention(program: Program, op: Attention) -> None:
             ("partials", layer.value_dim), num_partials * partial_bytes
         ).ctypes.data,
         slots.ATTENTION_ARRIVALS: memory.bytes_for("arrivals", num_partials * 8).ctypes.data,
+        slots.ATTENTION_KEY_BLOCK_BYTES: keys.strides[1],
+        slots.ATTENTION_VALUE_BLOCK_BYTES: values.strides[1],
     }
-    source = KernelSource("attention", "attention_kernel", (decode_rows,))
+    source = KernelSource("attention", "attention_kernel", (slots.decode_rows(group), program.kv_store.kv_type))
     program.emit(source, operands, (op.query, ("kv", op.kv_layer)), (op.out, "partials"))

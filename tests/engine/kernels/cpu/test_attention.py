@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.config import KVType
 from engine.kernels.backend import SequenceSlice
-from engine.kernels.cpu.backend import CpuBackend
-from engine.kernels.definitions import attend
+from engine.kernels.cpu import CpuBackend, kv_bytes_per_block
+from engine.kernels.definitions import attend, round_q8_0
 from engine.model.plan import Attention, Buffer, KVLayer, WriteKV
 from tests.engine.kernels.cpu.support import Floats, fill, plan_of, vector
 
@@ -16,7 +17,14 @@ class Layer:
     """One attention layer on the CPU backend, and what the reference makes of the same numbers."""
 
     def __init__(
-        self, heads: int, kv_heads: int, key_dim: int, value_dim: int, num_threads: int = 2, **options
+        self,
+        heads: int,
+        kv_heads: int,
+        key_dim: int,
+        value_dim: int,
+        num_threads: int = 2,
+        kv_type: KVType = "f16",
+        **options,
     ) -> None:
         self.heads, self.kv = heads, KVLayer(kv_heads, key_dim, value_dim)
         self.query = Buffer("query", heads * key_dim)
@@ -24,7 +32,10 @@ class Layer:
         self.out = Buffer("out", heads * value_dim)
         self.op = Attention(0, self.query, self.out, heads, 1.7 / key_dim**0.5, **options)
         plan = plan_of([WriteKV(0, self.key, self.value), self.op], self.out, [self.kv])
-        self.backend = CpuBackend(plan, num_blocks=NUM_BLOCKS, max_batch_tokens=2048, num_threads=num_threads)
+        self.kv_type = kv_type
+        self.backend = CpuBackend(
+            plan, num_blocks=NUM_BLOCKS, max_batch_tokens=2048, num_threads=num_threads, kv_type=kv_type
+        )
         self.rng = np.random.default_rng(heads * 1000 + key_dim)
         self.keys: dict[int, Floats] = {}
         self.values: dict[int, Floats] = {}
@@ -48,7 +59,8 @@ class Layer:
 
     def _extend(self, sequence: int, start: int, key: Floats, value: Floats) -> tuple[Floats, Floats]:
         def extend(store: dict[int, Floats], rows: Floats, dim: int) -> Floats:
-            rows = rows.astype(np.float16).astype(np.float32).reshape(len(rows), -1, dim)
+            rows = rows.reshape(len(rows), -1, dim)
+            rows = round_q8_0(rows) if self.kv_type == "q8_0" else rows.astype(np.float16).astype(np.float32)
             old = store.get(sequence, rows[:0])[:start]
             store[sequence] = np.concatenate([old, rows])
             return store[sequence]
@@ -72,8 +84,9 @@ def block_table(seed: int, count: int) -> np.ndarray:
         (5, 1, 80, 112),
     ],
 )
-def test_prefill_then_decode(heads: int, kv_heads: int, key_dim: int, value_dim: int) -> None:
-    layer = Layer(heads, kv_heads, key_dim, value_dim)
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+def test_prefill_then_decode(heads: int, kv_heads: int, key_dim: int, value_dim: int, kv_type: KVType) -> None:
+    layer = Layer(heads, kv_heads, key_dim, value_dim, kv_type=kv_type)
     table = block_table(1, 8)
     layer.step([(0, 0, 37, table)])
     for position in range(37, 50):
@@ -83,9 +96,11 @@ def test_prefill_then_decode(heads: int, kv_heads: int, key_dim: int, value_dim:
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
-@pytest.mark.parametrize("window", [None, 5, 128, 300])
-def test_deep_context_is_split_and_merged(num_threads: int, window: int | None) -> None:
-    layer = Layer(6, 2, 64, 64, num_threads, window=window)
+@pytest.mark.parametrize(
+    ("window", "kv_type"), [(None, "f16"), (None, "q8_0"), (5, "f16"), (128, "q8_0"), (128, "f16"), (300, "f16")]
+)
+def test_deep_context_is_split_and_merged(num_threads: int, window: int | None, kv_type: KVType) -> None:
+    layer = Layer(6, 2, 64, 64, num_threads, kv_type, window=window)
     table = block_table(2, NUM_BLOCKS)
     layer.step([(0, 0, 1200, table)])
     for position in range(1200, 1204):
@@ -114,8 +129,9 @@ def test_soft_cap_and_sinks() -> None:
     layer.backend.close()
 
 
-def test_what_others_left_in_a_block_is_never_read() -> None:
-    layer = Layer(2, 1, 16, 16)
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+def test_what_others_left_in_a_block_is_never_read(kv_type: KVType) -> None:
+    layer = Layer(2, 1, 16, 16, kv_type=kv_type)
     for array in (*layer.backend._kv_store.keys, *layer.backend._kv_store.values):
         array.view(np.float16)[:] = np.nan
     table = block_table(5, 4)
@@ -124,12 +140,36 @@ def test_what_others_left_in_a_block_is_never_read() -> None:
     layer.backend.close()
 
 
-def test_copied_block_serves_as_well() -> None:
-    layer = Layer(6, 2, 64, 64)
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+def test_copied_block_serves_as_well(kv_type: KVType) -> None:
+    layer = Layer(6, 2, 64, 64, kv_type=kv_type)
     table = np.array([3, 4], np.int32)
     layer.step([(0, 0, 20, table)])
     layer.backend.copy_block(4, 7)
     layer.step([(0, 20, 2, np.array([3, 7], np.int32))])
     layer.keys[0], layer.values[0] = layer.keys[0][:20], layer.values[0][:20]
     layer.step([(0, 20, 1, table)])
+    layer.backend.close()
+
+
+def test_a_tiny_cache_keeps_zeros_and_tiny_values() -> None:
+    """A scale that float16 cannot hold is 0, and so are its values: no division by it."""
+    x = np.array([[[0.0] * 32 + [1e-9] * 32 + [1e-3] * 6]], np.float32)
+    kept = round_q8_0(x)
+    assert (kept[..., :64] == 0).all()
+    np.testing.assert_allclose(kept[..., 64:], 1e-3, rtol=5e-3)
+    layer = Layer(1, 1, 70, 70, kv_type="q8_0")
+    fill(layer.backend, {layer.query: x[0] * 0, layer.key: x[0], layer.value: x[0]})
+    result = layer.backend.run([SequenceSlice(np.zeros(1, np.int32), 0, block_table(6, 1), "all")])
+    np.testing.assert_allclose(result, kept[0], rtol=1e-6, atol=0)
+    layer.backend.close()
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+def test_a_cache_takes_the_bytes_it_says(kv_type: KVType) -> None:
+    layer = Layer(6, 2, 64, 40, kv_type=kv_type)
+    plan = layer.backend._plan
+    assert layer.backend.kv_bytes == NUM_BLOCKS * kv_bytes_per_block(plan, kv_type)
+    values = 2 * (64 + 48) * 16
+    assert kv_bytes_per_block(plan, kv_type) == (2 * values if kv_type == "f16" else values + 2 * (2 + 2) * 32)
     layer.backend.close()

@@ -6,7 +6,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from engine.kernels.cpu.kv_store import KVStore, kv_bytes_per_block
+from engine.kernels.cpu.kv_layout import kv_bytes_per_block
+from engine.kernels.cpu.kv_store import KVStore
 from engine.model.plan import KVLayer
 
 PLAN = cast(Any, SimpleNamespace(kv_layers=(KVLayer(2, 16, 24), KVLayer(1, 32, 32, 8))))
