@@ -33,6 +33,7 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     QFrame[look="code-head"] {{ border: none; border-bottom: 1px solid {p.hairline}; }}
     QFrame[look="notice"] {{
         background: {p.accent_wash}; border: 1px solid {p.hairline}; border-radius: {px(10)}px; }}
+    QFrame[look="field-row"] {{ background: transparent; border: none; border-bottom: 1px solid {p.hairline}; }}
     QFrame[look="chip"] {{ background: {p.background}; border: 1px solid {p.hairline};
         border-radius: {px(8)}px; }}
     QFrame[look="banner"] {{
@@ -42,6 +43,8 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     QTextEdit, QPlainTextEdit, QTextBrowser {{ background: transparent; border: none; color: {p.text};
         placeholder-text-color: {p.muted};
         selection-background-color: {p.accent}; selection-color: {p.on_accent}; }}
+    QScrollArea[look="plain"], QScrollArea[look="plain"] > QWidget > QWidget {{ background: transparent; }}
+    QAbstractScrollArea::corner {{ background: transparent; border: none; }}
     QScrollArea {{ border: none; background: transparent; }}
     #answer:focus, #ownMessage:focus {{ border: 1px solid {p.accent}; border-radius: {px(10)}px; }}
     #answer, #ownMessage {{ border: 1px solid transparent; background: transparent; }}
@@ -103,6 +106,8 @@ def _buttons(p: Palette, px: Callable[[float], int]) -> str:
     QPushButton[look="row"]:hover {{ background: {p.hover}; }}
     QPushButton[look="row"]:checked {{ background: {p.accent_wash}; font-weight: 600; }}
     QPushButton[look="row"]:focus {{ border: 1px solid {p.accent}; }}
+
+    QPushButton[look="choice-small"] {{ text-align: left; padding: {px(5)}px {px(10)}px; }}
 
     QPushButton[look="choice"] {{ text-align: left; padding: {px(10)}px {px(14)}px; }}
 

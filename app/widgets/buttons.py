@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QIcon, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QMenu, QPushButton, QWidget
 
 from app.theme import Theme
+from app.widgets.label import Label
 
 
 class LookButton(QPushButton):
@@ -172,3 +174,83 @@ class SegmentedControl(QWidget):
         """Show ``value`` as chosen."""
         if value in self._buttons:
             self._buttons[value].setChecked(True)
+
+
+class ChoiceButton(LookButton):
+    """One of several values, chosen from a menu.
+
+    Signals:
+        chosen(value): the person picked another one.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(
+        self, theme: Theme, name: str, choices: Sequence[tuple[object, str]], parent: QWidget | None = None
+    ) -> None:
+        """``choices`` are pairs of value and the words for it; ``name`` says what is chosen."""
+        super().__init__(theme, "", "choice-small", "chevron-down", "muted", parent)
+        self._name = name
+        self._choices = tuple(choices)
+        self.value: object = None
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow stands behind the words
+        self.clicked.connect(self._show_menu)
+        self.set_value(self._choices[0][0])
+
+    def set_value(self, value: object) -> None:
+        """Show ``value`` as chosen."""
+        words = next((words for known, words in self._choices if known == value), "")
+        self.value = value
+        self.setText(words)
+        self.setAccessibleName(f"{self._name}: {words}")
+
+    def make_menu(self) -> QMenu:
+        """The values."""
+        menu = QMenu(self)
+        menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        for value, words in self._choices:
+            action = menu.addAction(words.replace("&", "&&"))
+            action.setCheckable(True)
+            action.setChecked(value == self.value)
+            action.triggered.connect(partial(self._choose, value))
+        return menu
+
+    def _show_menu(self) -> None:
+        menu = self.make_menu()
+        menu.setMinimumWidth(self.width())
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+
+    def _choose(self, value: object, _checked: bool = False) -> None:
+        if value != self.value:
+            self.set_value(value)
+            self.chosen.emit(value)
+
+
+class LabelledSwitch(QWidget):
+    """A switch with its words beside it.
+
+    Signals:
+        toggled(is_on): the person, or ``set_on``, changed it.
+    """
+
+    toggled = Signal(bool)
+
+    def __init__(self, theme: Theme, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.switch = Switch(theme, text)
+        self.switch.toggled.connect(self.toggled)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(theme.px(7))
+        row.addWidget(self.switch)
+        row.addWidget(Label(text, "help"), 1)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is switched on."""
+        return self.switch.isChecked()
+
+    def set_on(self, is_on: bool) -> None:
+        """Switch it."""
+        self.switch.setChecked(is_on)

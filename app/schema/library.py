@@ -1,0 +1,110 @@
+"""The schemas of this person and the gallery to begin with: a JSON file each."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+GALLERY = Path(__file__).resolve().parents[2] / "resources" / "schemas"
+MAX_FILE_BYTES = 2_000_000
+_UNFIT = '<>:"/\\|?*'
+
+
+class SchemaFileError(Exception):
+    """A schema cannot be kept or read; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class SavedSchema:
+    """A schema by name.
+
+    Attributes:
+        text: as it was saved.
+        is_own: the person's, not the gallery's.
+    """
+
+    name: str
+    text: str
+    is_own: bool
+
+
+class SchemaLibrary(QObject):
+    """Keeps schemas in a folder.
+
+    Signals:
+        changed(): there are others now.
+    """
+
+    changed = Signal()
+
+    def __init__(self, folder: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._folder = folder
+
+    def own(self) -> list[SavedSchema]:
+        """The person's schemas by name; files that cannot be read are left out."""
+        return _read_all(self._folder, is_own=True)
+
+    def gallery(self) -> list[SavedSchema]:
+        """The schemas to begin with."""
+        return _read_all(GALLERY, is_own=False)
+
+    def save(self, name: str, text: str) -> SavedSchema:
+        """Keep a schema, in place of one of the same name; raises SchemaFileError."""
+        name = clean_name(name)
+        path = self._folder / f"{name}.json"
+        scratch = path.with_suffix(".part")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            scratch.write_text(text, encoding="utf-8")
+            os.replace(scratch, path)
+        except OSError as error:
+            raise SchemaFileError(f"The schema could not be saved: {error.strerror or error}.") from error
+        self.changed.emit()
+        return SavedSchema(name, text, is_own=True)
+
+    def delete(self, name: str) -> None:
+        """Remove one of the person's schemas; raises SchemaFileError."""
+        try:
+            (self._folder / f"{clean_name(name)}.json").unlink(missing_ok=True)
+        except OSError as error:
+            raise SchemaFileError(f"The schema could not be deleted: {error.strerror or error}.") from error
+        self.changed.emit()
+
+
+def read_schema_file(path: Path) -> str:
+    """The text of a schema file; raises SchemaFileError when it is no JSON."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise SchemaFileError(f"{path.name} is too large to be a schema.")
+        text = path.read_text(encoding="utf-8-sig")
+        json.loads(text)
+    except OSError as error:
+        raise SchemaFileError(f"{path.name} could not be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise SchemaFileError(f"{path.name} is no JSON file, so there is no schema in it.") from error
+    return text
+
+
+def clean_name(name: str) -> str:
+    """A name that can be a file's on every system."""
+    cleaned = "".join(" " if character in _UNFIT or ord(character) < 32 else character for character in name)
+    return " ".join(cleaned.split()).strip(". ")[:60].strip() or "Schema"
+
+
+def _read_all(folder: Path, *, is_own: bool) -> list[SavedSchema]:
+    found: list[SavedSchema] = []
+    try:
+        paths = sorted(folder.glob("*.json"), key=lambda path: path.stem.casefold())
+    except OSError:
+        return []
+    for path in paths:
+        try:
+            found.append(SavedSchema(path.stem, read_schema_file(path), is_own))
+        except SchemaFileError:
+            continue
+    return found

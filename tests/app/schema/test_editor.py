@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.schema.editor import SchemaEditor
+from app.schema.fields import FieldKind
+from app.schema.library import SchemaFileError, SchemaLibrary, clean_name, read_schema_file
+from app.theme import Theme
+
+
+@pytest.fixture
+def library(qapp: QApplication, tmp_path: Path) -> SchemaLibrary:
+    return SchemaLibrary(tmp_path / "schemas ö")
+
+
+@pytest.fixture
+def editor(library: SchemaLibrary, theme: Theme, qtbot: QtBot) -> SchemaEditor:
+    made = SchemaEditor(library, theme)
+    qtbot.addWidget(made)
+    made.resize(900, 600)
+    made.show()
+    return made
+
+
+def _wait(editor: SchemaEditor, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(editor.changed, timeout=5000):
+        pass
+
+
+def test_the_form_writes_the_text(editor: SchemaEditor, qtbot: QtBot) -> None:
+    editor.show_schema("")
+    assert editor.verdict.faults == ("The schema is empty: add a field, or choose one of the gallery.",)
+    editor.form.add_field()
+    row = editor.form.rows[0]
+    assert row.is_open
+    qtbot.keyClicks(row.name, "total")
+    row.kind.make_menu().actions()[1].trigger()
+    row.description.setFocus()
+    qtbot.keyClicks(row.description, "With tax")
+    _wait(editor, qtbot)
+    schema = json.loads(editor.text)
+    assert schema["properties"] == {"total": {"type": "number", "description": "With tax"}}
+    assert schema["required"] == ["total"]
+    assert editor.is_usable
+    row.required.switch.click()
+    row.listed.switch.click()
+    assert json.loads(editor.text)["properties"]["total"]["type"] == "array"
+    assert json.loads(editor.text)["required"] == []
+
+
+def test_the_text_writes_the_form_and_says_what_no_form_shows(editor: SchemaEditor, qtbot: QtBot) -> None:
+    editor.show_schema('{"type": "object", "properties": {"a": {"type": "string"}}}')
+    assert [row.name.text() for row in editor.form.rows] == ["a"]
+    editor.edit.setPlainText('{"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}}')
+    _wait(editor, qtbot)
+    assert not editor.form.isEnabled()
+    assert editor._no_form.text() == "#/properties/a/maxLength is not in the form; edit it as text."
+    assert editor.is_usable, "the engine honours more than the form shows"
+    editor.edit.setPlainText('{"type": "object", "properties": ')
+    _wait(editor, qtbot)
+    assert editor._no_form.text() == "The text is no JSON yet."
+    assert not editor.is_usable
+    editor.edit.setPlainText('{"type": "object", "properties": {"b": {"type": "boolean"}}}')
+    _wait(editor, qtbot)
+    assert editor.form.isEnabled()
+    assert [row.kind.value for row in editor.form.rows] == [FieldKind.BOOLEAN]
+
+
+def test_a_fault_has_its_path_and_may_be_checked_afterwards(editor: SchemaEditor) -> None:
+    editor.show_schema('{"type": "object", "properties": {"a": {"type": "array", "uniqueItems": true}}}')
+    assert editor.verdict.faults[0].startswith("#/properties/a/uniqueItems: ")
+    assert not editor.is_usable
+    assert editor.afterwards.isVisible()
+    editor.afterwards.switch.click()
+    assert editor.is_usable
+    editor.show_schema('{"type": "object", "properties": {"a": {"type": "cat"}}}')
+    assert not editor.is_usable, "what is no schema cannot be checked either"
+
+
+def test_rows_move_fold_and_go(editor: SchemaEditor, qtbot: QtBot) -> None:
+    fields = {name: {"type": "string"} for name in ("a", "b", "c")}
+    editor.show_schema(json.dumps({"type": "object", "properties": fields}))
+    editor.form.rows[2].moved.emit(-1)
+    editor.form.rows[0].moved.emit(-1)
+    assert list(json.loads(editor.text)["properties"]) == ["a", "c", "b"]
+    editor.form.rows[0].removed.emit()
+    assert list(json.loads(editor.text)["properties"]) == ["c", "b"]
+    assert [row.name.text() for row in editor.form.rows] == ["c", "b"]
+    qtbot.mouseClick(editor.form.rows[0]._header, Qt.MouseButton.LeftButton)
+    assert editor.form.rows[0].is_open
+
+
+def test_a_group_has_fields_of_its_own(editor: SchemaEditor, qtbot: QtBot) -> None:
+    editor.show_schema('{"type": "object", "properties": {"a": {"type": "string"}}}')
+    row = editor.form.rows[0]
+    row.kind.make_menu().actions()[-1].trigger()
+    _wait(editor, qtbot)
+    assert editor.verdict.faults == ("“a” has no fields yet.",)
+    assert row.inner is not None
+    row.inner.add_field()
+    _wait(editor, qtbot)
+    assert json.loads(editor.text)["properties"]["a"]["properties"] == {"field": {"type": "string"}}
+    assert editor.is_usable
+
+
+def test_schemas_are_kept_found_and_deleted(editor: SchemaEditor, library: SchemaLibrary) -> None:
+    assert [saved.name for saved in library.gallery()][:2] == ["Contact", "Curriculum vitae"]
+    library.save('My: "schema"', '{"type": "object"}')
+    assert [(saved.name, saved.text) for saved in library.own()] == [("My schema", '{"type": "object"}')]
+    names = [action.text() for action in editor.make_menu().actions()]
+    assert names[0] == "My schema"
+    assert "Delete" in names
+    library.delete("My schema")
+    assert library.own() == []
+    assert clean_name(" ../.. ") == "Schema"
+
+
+def test_a_file_that_is_no_schema_says_so(editor: SchemaEditor, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{", encoding="utf-8")
+    said: list[str] = []
+    editor.notice.connect(said.append)
+    editor.take_file(tmp_path / "x.json")
+    editor.take_file(tmp_path / "gone.json")
+    editor.take_table(tmp_path / "gone.csv")
+    editor.take_example("nothing")
+    assert said == [
+        "x.json is no JSON file, so there is no schema in it.",
+        "gone.json could not be read: No such file or directory.",
+        "gone.csv could not be read: No such file or directory.",
+        "The example is no JSON, so its fields cannot be seen.",
+    ]
+    with pytest.raises(SchemaFileError, match="too large"):
+        big = tmp_path / "big.json"
+        big.write_text(" " * 2_000_001, encoding="utf-8")
+        read_schema_file(big)
+
+
+def test_a_table_makes_a_schema(editor: SchemaEditor, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("\ufeffname,age\nAda,36\n", encoding="utf-8")
+    editor.take_table(tmp_path / "t.csv")
+    assert [row.name.text() for row in editor.form.rows] == ["name", "age"]
+    assert editor.is_usable
+
+
+def test_narrow_shows_one_side_at_a_time(editor: SchemaEditor) -> None:
+    assert editor.edit.isVisible()
+    assert editor._scroll.isVisible()
+    editor.resize(360, 600)
+    assert not editor.edit.isVisible()
+    editor._sides.chosen.emit("text")
+    assert editor.edit.isVisible()
+    assert not editor._scroll.isVisible()
