@@ -17,10 +17,12 @@ from PySide6.QtWidgets import QApplication
 
 from app import translation
 from app.context import AppContext
+from app.extraction.page import ExtractionPage
 from app.logs import install_exception_hooks, start_logging
 from app.paths import APP_NAME, AppPaths
 from app.single_instance import SingleInstance
 from app.theme import Theme, apply_theme
+from app.translation import tr
 from app.window.main_window import MainWindow
 from app.window.pages import PageEntry
 from engine import EngineConfig, EngineThread
@@ -80,8 +82,14 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
 
 def _features(context: AppContext, theme: Theme) -> list[PageEntry]:
     """The pages beside the chat: one line each."""
-    del context, theme
-    return []
+    return [
+        PageEntry(
+            "extraction",
+            tr("Extraction"),
+            lambda: ExtractionPage(context.extraction, context.schemas, theme),
+            "Ctrl+Shift+X",
+        )
+    ]
 
 
 def _raise_running(instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:

@@ -11,12 +11,14 @@ from pathlib import Path
 from app.chat.attachments import Attachments
 from app.chat.controller import ChatController
 from app.engine_client import EngineClient, EngineFactory
+from app.extraction.workspace import ExtractionWorkspace
 from app.kept_chats import KeptChats
 from app.library.library import ModelLibrary
 from app.library.starter import find_starter
 from app.model_session import ModelSession
 from app.paths import AppPaths
 from app.run_marker import RunMarker
+from app.schema.library import SchemaLibrary
 from app.settings import Settings
 from app.storage.store import ChatStore
 from app.translation import tr
@@ -54,6 +56,8 @@ class AppContext:
     session: ModelSession
     library: ModelLibrary
     controller: ChatController
+    extraction: ExtractionWorkspace
+    schemas: SchemaLibrary
     marker: RunMarker
     is_after_crash: bool
 
@@ -74,7 +78,21 @@ class AppContext:
             store, client, session, settings, library.scan, Attachments(store, paths.attachments)
         )
         controller.trash.purged.connect(kept_chats.forget)
-        return cls(paths, settings, store, client, session, library, controller, marker, is_after_crash)
+        extraction = ExtractionWorkspace(client, session, paths.extractions)
+        schemas = SchemaLibrary(paths.schemas)
+        return cls(
+            paths,
+            settings,
+            store,
+            client,
+            session,
+            library,
+            controller,
+            extraction,
+            schemas,
+            marker,
+            is_after_crash,
+        )
 
     def start(self, model: Path | None = None) -> None:
         """Once the window is connected: open the chat, load a model, say what was found on the disk."""
@@ -115,6 +133,7 @@ class AppContext:
     def close(self) -> None:
         """Save, stop and free everything, in less than a second unless another program holds the database."""
         self.controller.close()
+        self.extraction.close()
         self.session.close()
         self.library.close()
         self.client.close()

@@ -58,6 +58,16 @@ class AppPaths:
         return self.data / "attachments"
 
     @property
+    def extractions(self) -> Path:
+        """The results of extractions."""
+        return self.data / "extractions"
+
+    @property
+    def schemas(self) -> Path:
+        """The schemas that the person saved."""
+        return self.data / "schemas"
+
+    @property
     def settings_file(self) -> Path:
         """The file that holds the settings."""
         return self.config / "settings.json"

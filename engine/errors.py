@@ -25,6 +25,7 @@
     │   ├── HubAccessError        a token is missing, wrong or not enough
     │   ├── HubNotFoundError      no such model, version or file
     │   └── HubAnswerError        what came is not what was asked for
+    ├── InputError                a text, table or results file cannot be used
     └── DownloadError             a download cannot go on
         ├── DiskFullError         there is too little room
         ├── DamagedDownloadError  the bytes that came are not those the hub promised
@@ -176,6 +177,10 @@ class HubNotFoundError(HubError):
 
 class HubAnswerError(HubError):
     """What came is not what was asked for."""
+
+
+class InputError(EngineError):
+    """A text, a table or a results file cannot be used; the message is one sentence for the person."""
 
 
 class DownloadError(EngineError):

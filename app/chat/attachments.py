@@ -17,13 +17,14 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.conversation import clean_text
-from app.chat.reading import AttachmentError, read_text_file
 from app.storage.conversations import save_conversation
 from app.storage.folders import delete_attachment, save_attachment
 from app.storage.records import AttachmentRecord, ConversationRecord, new_id
 from app.storage.store import ChatStore, Write
 from app.tasks import TaskRunner
 from app.translation import tr
+from engine.errors import InputError
+from engine.extraction.texts import read_text_file
 
 _log = logging.getLogger(__name__)
 
@@ -133,7 +134,7 @@ class Attachments(QObject):
         return self._records[conversation_id]
 
     def store_text(self, text: str) -> tuple[str, int]:
-        """Write a text's file; gives its name and length. Callable on any thread; raises AttachmentError."""
+        """Write a text's file; gives its name and length. Callable on any thread; raises InputError."""
         name = f"{new_id()}.txt"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +145,7 @@ class Attachments(QObject):
                 os.fsync(stream.fileno())
             os.replace(scratch, self._folder / name)
         except OSError as error:
-            raise AttachmentError(
+            raise InputError(
                 tr("The text could not be attached: {strerror}.", strerror=error.strerror or error)
             ) from error
         return name, len(text)
@@ -174,11 +175,9 @@ class Attachments(QObject):
         return work
 
     def _on_error(self, error: Exception) -> None:
-        if not isinstance(error, AttachmentError):
+        if not isinstance(error, InputError):
             _log.error("attaching failed", exc_info=error)
-        self.notice.emit(
-            str(error) if isinstance(error, AttachmentError) else tr("The file could not be attached.")
-        )
+        self.notice.emit(str(error) if isinstance(error, InputError) else tr("The file could not be attached."))
 
 
 def sweep(folder: Path, used: set[str], now_s: float) -> int:

@@ -246,6 +246,7 @@ class ChatPage(QWidget):
             popup = CloserLookPopup(look, word, self._theme, self)
             popup.chosen.connect(self._controller.branch_from)
             popup.ended.connect(self._controller.edit_and_resend)
+            popup.destroyed.connect(self.focus_composer)  # where it stood is gone with the old answer
             popup.show_at(place)
 
     def _on_suggestion(self, text: str) -> None:

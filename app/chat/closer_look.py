@@ -73,6 +73,7 @@ class CloserLookPopup(QFrame):
         self.setProperty("look", "card")
         self.setAccessibleName(tr("Alternatives"))
         self._look = look
+        self._word = word
         px = theme.px
         column = QVBoxLayout(self)
         column.setContentsMargins(px(12), px(10), px(12), px(12))
@@ -114,7 +115,7 @@ class CloserLookPopup(QFrame):
         row.setAccessibleName(f"{token.text.strip() or words}, {percent(share)}")
         inside = QHBoxLayout(row)
         inside.setContentsMargins(px(8), 0, px(8), 0)
-        text = Label(words[:24])
+        text = Label(words[:24], "strong" if token.text.strip() == self._word else "")
         text.setFont(theme.mono_font())
         meter = Meter(theme, tr("Probability"))
         meter.setFixedWidth(px(72))

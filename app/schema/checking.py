@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.translation import tr
 from engine.grammar.schema_check import check_schema
 
 MAX_SHOWN = 4
@@ -31,7 +32,7 @@ class SchemaVerdict:
 def verdict_on(text: str) -> SchemaVerdict:
     """Check a schema; never raises."""
     if not text.strip():
-        return SchemaVerdict(("The schema is empty: add a field, or choose one of the gallery.",))
+        return SchemaVerdict((tr("The schema is empty: add a field, or choose one of the gallery."),))
     checked = check_schema(text)
     faults = tuple(str(problem.message) for problem in checked.problems[:MAX_SHOWN])
     return SchemaVerdict(faults, checked.notices, bool(faults) and checked.grammar is not None)

@@ -26,6 +26,7 @@ from app.schema.form_view import FormView
 from app.schema.inference import NoExampleError, form_from_example, form_from_table
 from app.schema.library import SavedSchema, SchemaFileError, SchemaLibrary, read_schema_file
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import LabelledSwitch, LookButton, SegmentedControl
 from app.widgets.label import Label
 
@@ -57,9 +58,9 @@ class SchemaEditor(QWidget):
         self._is_wide: bool | None = None
         self._shows_text = False
         self.verdict = SchemaVerdict()
-        self._open = LookButton(theme, "Schemas", "", "chevron-down", "muted")
+        self._open = LookButton(theme, tr("Schemas"), "", "chevron-down", "muted")
         self._open.clicked.connect(self._show_menu)
-        self._sides = SegmentedControl(theme, "Edit as", [("form", "Form"), ("text", "JSON")])
+        self._sides = SegmentedControl(theme, tr("Edit as"), [("form", tr("Form")), ("text", tr("JSON"))])
         self._sides.set_value("form")
         self._sides.chosen.connect(self._choose_side)
         self.form = FormView(theme)
@@ -68,15 +69,15 @@ class SchemaEditor(QWidget):
         self._no_form.setWordWrap(True)
         self.edit = QPlainTextEdit()
         self.edit.setProperty("look", "field")
-        self.edit.setAccessibleName("Schema as JSON")
+        self.edit.setAccessibleName(tr("Schema as JSON"))
         self.edit.setTabChangesFocus(True)
         self.edit.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.edit.textChanged.connect(self._on_text)
-        self.afterwards = LabelledSwitch(theme, "Check these when the answer is there")
+        self.afterwards = LabelledSwitch(theme, tr("Check these when the answer is there"))
         self.afterwards.toggled.connect(lambda _: self._say())
         self._faults = Label("", "caution")
         self._faults.setWordWrap(True)
-        self._faults.setAccessibleName("What is wrong with the schema")
+        self._faults.setAccessibleName(tr("What is wrong with the schema"))
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(CHECK_AFTER_MS)
@@ -85,6 +86,7 @@ class SchemaEditor(QWidget):
         theme.changed.connect(self._apply_metrics)
         self._apply_metrics()
         self._fit()
+        self._check()
 
     # ------------------------------------------------------------------------------------------ what it holds
 
@@ -122,18 +124,18 @@ class SchemaEditor(QWidget):
             self._add_schema(menu, saved)
         if own:
             menu.addSeparator()
-        gallery = menu.addMenu("Gallery")
+        gallery = menu.addMenu(tr("Gallery"))
         for saved in self._library.gallery():
             self._add_schema(gallery, saved)
-        menu.addAction("Empty").triggered.connect(lambda: self.show_schema(_written(Form())))
+        menu.addAction(tr("Empty")).triggered.connect(lambda: self.show_schema(_written(Form())))
         menu.addSeparator()
-        menu.addAction("From an example answer…").triggered.connect(self._from_example)
-        menu.addAction("From a table's header…").triggered.connect(self._from_table)
-        menu.addAction("From a JSON Schema file…").triggered.connect(self._from_file)
+        menu.addAction(tr("From an example answer…")).triggered.connect(self._from_example)
+        menu.addAction(tr("From a table's header…")).triggered.connect(self._from_table)
+        menu.addAction(tr("From a JSON Schema file…")).triggered.connect(self._from_file)
         menu.addSeparator()
-        menu.addAction("Save this schema…").triggered.connect(self._save)
+        menu.addAction(tr("Save this schema…")).triggered.connect(self._save)
         if own:
-            delete = menu.addMenu("Delete")
+            delete = menu.addMenu(tr("Delete"))
             for saved in own:
                 action = delete.addAction(saved.name.replace("&", "&&"))
                 action.triggered.connect(partial(self._delete, saved.name))
@@ -149,7 +151,9 @@ class SchemaEditor(QWidget):
         menu.popup(self._open.mapToGlobal(self._open.rect().bottomLeft()))
 
     def _from_example(self) -> None:
-        text, is_taken = QInputDialog.getMultiLineText(self, "From an example", "An answer as you want it, in JSON")
+        text, is_taken = QInputDialog.getMultiLineText(
+            self, tr("From an example"), tr("An answer as you want it, in JSON")
+        )
         if is_taken:
             self.take_example(text)
 
@@ -161,7 +165,9 @@ class SchemaEditor(QWidget):
             self.notice.emit(str(error))
 
     def _from_table(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(self, "From a table", "", "Tables (*.csv *.tsv *.txt);;All files (*)")
+        name, _ = QFileDialog.getOpenFileName(
+            self, tr("From a table"), "", tr("Tables (*.csv *.tsv *.txt);;All files (*)")
+        )
         if name:
             self.take_table(Path(name))
 
@@ -172,12 +178,20 @@ class SchemaEditor(QWidget):
                 text = stream.read(1_000_000)
             self.show_schema(_written(form_from_table(text)))
         except OSError as error:
-            self.notice.emit(f"{path.name} could not be read: {error.strerror or error}.")
+            self.notice.emit(
+                tr(
+                    "{name} could not be read: {reason}.",
+                    name=path.name,
+                    reason=error.strerror or error,
+                )
+            )
         except NoExampleError as error:
             self.notice.emit(str(error))
 
     def _from_file(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(self, "From a file", "", "JSON Schemas (*.json);;All files (*)")
+        name, _ = QFileDialog.getOpenFileName(
+            self, tr("From a file"), "", tr("JSON Schemas (*.json);;All files (*)")
+        )
         if name:
             self.take_file(Path(name))
 
@@ -189,7 +203,9 @@ class SchemaEditor(QWidget):
             self.notice.emit(str(error))
 
     def _save(self) -> None:
-        name, is_taken = QInputDialog.getText(self, "Save the schema", "Name of the schema", text=self._form.title)
+        name, is_taken = QInputDialog.getText(
+            self, tr("Save the schema"), tr("Name of the schema"), text=self._form.title
+        )
         if is_taken and name.strip():
             self._try(lambda: self._library.save(name, self.text))
 
@@ -221,7 +237,7 @@ class SchemaEditor(QWidget):
         try:
             form = form_of(json.loads(self.text)) if self.text.strip() else Form()
         except (ValueError, RecursionError):
-            self._no_form.setText("The text is no JSON yet.")
+            self._no_form.setText(tr("The text is no JSON yet."))
         except NotAFormError as error:
             self._no_form.setText(str(error))
         else:
@@ -267,7 +283,7 @@ class SchemaEditor(QWidget):
         self._scroll.setWidgetResizable(True)
         self._scroll.setProperty("look", "plain")
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.setAccessibleName("Fields of the schema")
+        self._scroll.setAccessibleName(tr("Fields of the schema"))
         self._scroll.setWidget(holder)
         self._both = QHBoxLayout()
         self._both.addWidget(self._scroll, 1)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from app.translation import tr
+
 DEPTH_LIMIT = 6
 
 
@@ -27,13 +29,13 @@ class FieldKind(str, Enum):
 
 
 KIND_WORDS = {
-    FieldKind.TEXT: "Text",
-    FieldKind.NUMBER: "Number",
-    FieldKind.INTEGER: "Whole number",
-    FieldKind.BOOLEAN: "Yes or no",
-    FieldKind.DATE: "Date",
-    FieldKind.CHOICE: "One of",
-    FieldKind.OBJECT: "Group of fields",
+    FieldKind.TEXT: tr("Text"),
+    FieldKind.NUMBER: tr("Number"),
+    FieldKind.INTEGER: tr("Whole number"),
+    FieldKind.BOOLEAN: tr("Yes or no"),
+    FieldKind.DATE: tr("Date"),
+    FieldKind.CHOICE: tr("One of"),
+    FieldKind.OBJECT: tr("Group of fields"),
 }
 _TYPES: dict[FieldKind, dict[str, Any]] = {
     FieldKind.TEXT: {"type": "string"},
@@ -79,7 +81,7 @@ class Form:
 def form_of(schema: Any) -> Form:
     """The form that shows ``schema``; raises NotAFormError."""
     if not isinstance(schema, dict):
-        raise NotAFormError("The schema is no object, so it has no form.")
+        raise NotAFormError(tr("The schema is no object, so it has no form."))
     head = {key: schema[key] for key in ("$schema", "title", "description") if key in schema}
     return Form(
         _fields({key: value for key, value in schema.items() if key not in head}, "#", 0),
@@ -98,15 +100,15 @@ def unnamed(fields: Sequence[Field]) -> str:
     """What is wrong with the fields' names, in one sentence; "" when nothing is."""
     names = [field.name for field in fields]
     if "" in names:
-        return "A field has no name yet."
+        return tr("A field has no name yet.")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        return f"Two fields are called “{twice}”."
+        return tr("Two fields are called “{twice}”.", twice=twice)
     for field in fields:
         if field.kind is FieldKind.CHOICE and not field.choices:
-            return f"“{field.name}” has no values to choose from yet."
+            return tr("“{name}” has no values to choose from yet.", name=field.name)
         if field.kind is FieldKind.OBJECT and not field.fields:
-            return f"“{field.name}” has no fields yet."
+            return tr("“{name}” has no fields yet.", name=field.name)
         if problem := unnamed(field.fields):
             return problem
     return ""
@@ -146,15 +148,17 @@ def _property(field: Field) -> dict[str, Any]:
 
 def _fields(schema: Mapping[str, Any], path: str, depth: int) -> tuple[Field, ...]:
     if depth > DEPTH_LIMIT:
-        raise NotAFormError(f"{path} is nested deeper than the form shows; edit it as text.")
+        raise NotAFormError(tr("{path} is nested deeper than the form shows; edit it as text.", path=path))
     _only(schema, {"type", "properties", "required", "additionalProperties", "description"}, path)
     if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
-        raise NotAFormError(f"{path} is no group of fields, which is all that the form shows; edit it as text.")
+        raise NotAFormError(
+            tr("{path} is no group of fields, which is all that the form shows; edit it as text.", path=path)
+        )
     if schema.get("additionalProperties", False) is not False:
-        raise NotAFormError(f"{path}/additionalProperties is not in the form; edit it as text.")
+        raise NotAFormError(tr("{path}/additionalProperties is not in the form; edit it as text.", path=path))
     required = schema.get("required", [])
     if not isinstance(required, list):
-        raise NotAFormError(f"{path}/required is no list.")
+        raise NotAFormError(tr("{path}/required is no list.", path=path))
     return tuple(
         replace(_field(name, value, f"{path}/properties/{name}", depth), is_required=name in required)
         for name, value in schema.get("properties", {}).items()
@@ -163,13 +167,15 @@ def _fields(schema: Mapping[str, Any], path: str, depth: int) -> tuple[Field, ..
 
 def _field(name: str, schema: Any, path: str, depth: int) -> Field:
     if not isinstance(schema, dict):
-        raise NotAFormError(f"{path} is no object; edit it as text.")
+        raise NotAFormError(tr("{path} is no object; edit it as text.", path=path))
     description = _text(schema.get("description"))
     if schema.get("type") == "array":
         _only(schema, {"type", "items", "description"}, path)
         inner = _field(name, schema.get("items"), f"{path}/items", depth)
         if inner.is_list:
-            raise NotAFormError(f"{path} is a list of lists, which the form does not show; edit it as text.")
+            raise NotAFormError(
+                tr("{path} is a list of lists, which the form does not show; edit it as text.", path=path)
+            )
         return replace(inner, is_list=True, description=description or inner.description)
     if schema.get("type") == "object":
         return Field(name, FieldKind.OBJECT, description=description, fields=_fields(schema, path, depth + 1))
@@ -177,20 +183,20 @@ def _field(name: str, schema: Any, path: str, depth: int) -> Field:
         _only(schema, {"type", "enum", "description"}, path)
         choices = schema["enum"]
         if schema.get("type", "string") != "string" or not all(isinstance(value, str) for value in choices):
-            raise NotAFormError(f"{path}/enum has values that are no text; edit it as text.")
+            raise NotAFormError(tr("{path}/enum has values that are no text; edit it as text.", path=path))
         return Field(name, FieldKind.CHOICE, description=description, choices=tuple(choices))
     _only(schema, {"type", "format", "description"}, path)
     bare = {key: schema[key] for key in ("type", "format") if key in schema}
     for kind, wanted in _TYPES.items():
         if bare == wanted:
             return Field(name, kind, description=description)
-    raise NotAFormError(f"{path} has a type that the form does not show; edit it as text.")
+    raise NotAFormError(tr("{path} has a type that the form does not show; edit it as text.", path=path))
 
 
 def _only(schema: Mapping[str, Any], known: set[str], path: str) -> None:
     other = next((key for key in schema if key not in known), None)
     if other is not None:
-        raise NotAFormError(f"{path}/{other} is not in the form; edit it as text.")
+        raise NotAFormError(tr("{path}/{other} is not in the form; edit it as text.", path=path, other=other))
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidg
 
 from app.schema.fields import KIND_WORDS, Field, FieldKind, free_name
 from app.theme import Theme
+from app.translation import tr
 from app.widgets.buttons import ChoiceButton, IconButton, LabelledSwitch, LookButton, TextButton
 from app.widgets.label import Label
 
@@ -32,7 +33,7 @@ class FormView(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(0)
-        self._add = TextButton(theme, "Add a field", "attach")
+        self._add = TextButton(theme, tr("Add a field"), "attach")
         self._add.clicked.connect(self.add_field)
         foot = QHBoxLayout()
         foot.setContentsMargins(px(4), px(6), 0, 0)
@@ -127,17 +128,17 @@ class FieldRow(QFrame):
         self._header = self._make_header()
         self._body = QWidget()
         self.name = QLineEdit()
-        self.name.setAccessibleName("Name of the field")
-        self.kind = ChoiceButton(theme, "What the field holds", tuple(KIND_WORDS.items()))
-        self.required = LabelledSwitch(theme, "Required")
-        self.listed = LabelledSwitch(theme, "List")
-        self.listed.setToolTip("Any number of them")
+        self.name.setAccessibleName(tr("Name of the field"))
+        self.kind = ChoiceButton(theme, tr("What the field holds"), tuple(KIND_WORDS.items()))
+        self.required = LabelledSwitch(theme, tr("Required"))
+        self.listed = LabelledSwitch(theme, tr("List"))
+        self.listed.setToolTip(tr("Any number of them"))
         self.description = QLineEdit()
-        self.description.setPlaceholderText("What the model should know about it")
-        self.description.setAccessibleName("Description of the field")
+        self.description.setPlaceholderText(tr("What the model should know about it"))
+        self.description.setAccessibleName(tr("Description of the field"))
         self.choices = QLineEdit()
-        self.choices.setPlaceholderText("Values, with commas between them")
-        self.choices.setAccessibleName("Values to choose from")
+        self.choices.setPlaceholderText(tr("Values, with commas between them"))
+        self.choices.setAccessibleName(tr("Values to choose from"))
         self.inner: FormView | None = None
         self._inside = QVBoxLayout()
         self._lay_out()
@@ -169,9 +170,9 @@ class FieldRow(QFrame):
         second.addWidget(self.listed)
         second.addStretch(1)
         for icon, words, act in (
-            ("chevron-up", "Move the field up", lambda: self.moved.emit(-1)),
-            ("chevron-down", "Move the field down", lambda: self.moved.emit(1)),
-            ("trash", "Remove the field", self.removed.emit),
+            ("chevron-up", tr("Move the field up"), lambda: self.moved.emit(-1)),
+            ("chevron-down", tr("Move the field down"), lambda: self.moved.emit(1)),
+            ("trash", tr("Remove the field"), self.removed.emit),
         ):
             button = IconButton(self._theme, icon, words)
             button.clicked.connect(act)
@@ -257,11 +258,11 @@ def split_choices(text: str) -> tuple[str, ...]:
 def summary_of(field: Field) -> str:
     """What a field holds, in a few words."""
     if field.kind is FieldKind.CHOICE:
-        words = ", ".join(field.choices) or "one of …"
+        words = ", ".join(field.choices) or tr("one of …")
     elif field.kind is FieldKind.OBJECT:
-        words = ", ".join(inner.name for inner in field.fields) or "group of fields"
+        words = ", ".join(inner.name for inner in field.fields) or KIND_WORDS[field.kind].lower()
     else:
         words = KIND_WORDS[field.kind].lower()
     if field.is_list:
-        words = f"list: {words}"
-    return words if field.is_required else f"{words}, optional"
+        words = tr("list: {words}", words=words)
+    return words if field.is_required else tr("{words}, optional", words=words)

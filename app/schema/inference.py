@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.schema.fields import Field, FieldKind, Form, free_name
+from app.translation import tr
 
 MAX_CHOICES = 6
 _MIN_ROWS_FOR_CHOICES = 8
@@ -28,11 +29,11 @@ def form_from_example(text: str) -> Form:
     try:
         example = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NoExampleError("The example is no JSON, so its fields cannot be seen.") from error
+        raise NoExampleError(tr("The example is no JSON, so its fields cannot be seen.")) from error
     if isinstance(example, list):
         example = next((item for item in example if isinstance(item, dict)), None)
     if not isinstance(example, dict) or not example:
-        raise NoExampleError("The example has to be a JSON object with at least one field.")
+        raise NoExampleError(tr("The example has to be a JSON object with at least one field."))
     return Form(_fields_of(example))
 
 
@@ -46,9 +47,9 @@ def form_from_table(text: str) -> Form:
     try:
         rows = [row for row in csv.reader(io.StringIO(text), dialect) if any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise NoExampleError(f"The table cannot be read: {error}.") from error
+        raise NoExampleError(tr("The table cannot be read: {error}.", error=error)) from error
     if not rows or not any(cell.strip() for cell in rows[0]):
-        raise NoExampleError("The table has no header, so its columns have no names.")
+        raise NoExampleError(tr("The table has no header, so its columns have no names."))
     fields: list[Field] = []
     for index, name in enumerate(rows[0]):
         cells = [row[index].strip() for row in rows[1:] if index < len(row) and row[index].strip()]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from app.translation import tr
+
 GALLERY = Path(__file__).resolve().parents[2] / "resources" / "schemas"
 MAX_FILE_BYTES = 2_000_000
 _UNFIT = '<>:"/\\|?*'
@@ -63,7 +65,9 @@ class SchemaLibrary(QObject):
             scratch.write_text(text, encoding="utf-8")
             os.replace(scratch, path)
         except OSError as error:
-            raise SchemaFileError(f"The schema could not be saved: {error.strerror or error}.") from error
+            raise SchemaFileError(
+                tr("The schema could not be saved: {reason}.", reason=error.strerror or error)
+            ) from error
         self.changed.emit()
         return SavedSchema(name, text, is_own=True)
 
@@ -72,7 +76,12 @@ class SchemaLibrary(QObject):
         try:
             (self._folder / f"{clean_name(name)}.json").unlink(missing_ok=True)
         except OSError as error:
-            raise SchemaFileError(f"The schema could not be deleted: {error.strerror or error}.") from error
+            raise SchemaFileError(
+                tr(
+                    "The schema could not be deleted: {reason}.",
+                    reason=error.strerror or error,
+                )
+            ) from error
         self.changed.emit()
 
 
@@ -80,13 +89,19 @@ def read_schema_file(path: Path) -> str:
     """The text of a schema file; raises SchemaFileError when it is no JSON."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise SchemaFileError(f"{path.name} is too large to be a schema.")
+            raise SchemaFileError(tr("{name} is too large to be a schema.", name=path.name))
         text = path.read_text(encoding="utf-8-sig")
         json.loads(text)
     except OSError as error:
-        raise SchemaFileError(f"{path.name} could not be read: {error.strerror or error}.") from error
+        raise SchemaFileError(
+            tr(
+                "{name} could not be read: {reason}.",
+                name=path.name,
+                reason=error.strerror or error,
+            )
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise SchemaFileError(f"{path.name} is no JSON file, so there is no schema in it.") from error
+        raise SchemaFileError(tr("{name} is no JSON file, so there is no schema in it.", name=path.name)) from error
     return text
 
 

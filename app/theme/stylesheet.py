@@ -44,6 +44,13 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
         placeholder-text-color: {p.muted};
         selection-background-color: {p.accent}; selection-color: {p.on_accent}; }}
     QScrollArea[look="plain"], QScrollArea[look="plain"] > QWidget > QWidget {{ background: transparent; }}
+    QTableView {{ background: transparent; color: {p.text}; border: none; outline: none;
+        selection-background-color: {p.accent_wash}; selection-color: {p.text}; }}
+    QTableView::item {{ border-bottom: 1px solid {p.hairline}; padding: 0 {px(8)}px; }}
+    QTableView::item:selected {{ background: {p.accent_wash}; color: {p.text}; }}
+    QHeaderView {{ background: transparent; border: none; }}
+    QHeaderView::section {{ background: transparent; color: {p.muted}; border: none; font-weight: 600;
+        font-size: {px(12)}px; border-bottom: 1px solid {p.hairline}; padding: 0 {px(8)}px; }}
     QAbstractScrollArea::corner {{ background: transparent; border: none; }}
     QScrollArea {{ border: none; background: transparent; }}
     #answer:focus, #ownMessage:focus {{ border: 1px solid {p.accent}; border-radius: {px(10)}px; }}

@@ -13,9 +13,10 @@ from pytestqt.qtbot import QtBot
 from app.chat.attachment_chips import AttachmentChips
 from app.chat.attachments import sweep
 from app.chat.composer import Composer
-from app.chat.reading import AttachmentError, read_text_file
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
+from engine.errors import InputError
+from engine.extraction.texts import read_text_file
 from tests.app.conftest import Bench, BenchMaker
 
 
@@ -72,18 +73,18 @@ def test_what_cannot_be_attached_says_why(tmp_path: Path) -> None:
     with (tmp_path / "huge.txt").open("wb") as stream:
         stream.truncate(60_000_000)
     sentences = {
-        "folder": "folder is a folder; attach the files in it.",
-        "image.png": "image.png is no text: text, Markdown, code, tables (CSV) and PDF can be attached.",
+        "folder": "folder is a folder; choose the files in it.",
+        "image.png": "image.png is no text: text, Markdown, code, tables (CSV) and PDF can be read.",
         "empty.txt": "empty.txt holds no text.",
         "broken.pdf": "broken.pdf is damaged, or no PDF that can be read.",
-        "locked.pdf": "locked.pdf is locked with a password; save it without one and attach it again.",
+        "locked.pdf": "locked.pdf is locked with a password; use a copy without one.",
         "scan.pdf": "scan.pdf holds no text: its pages are pictures.",
-        "long.txt": "long.txt holds more than 4,000,000 characters; attach a part of it.",
-        "huge.txt": "huge.txt is larger than 50 MB; attach a part of it.",
+        "long.txt": "long.txt holds more than 4,000,000 characters; use a part of it.",
+        "huge.txt": "huge.txt is larger than 50 MB; use a part of it.",
         "gone.txt": "gone.txt could not be read: No such file or directory.",
     }
     for name, sentence in sentences.items():
-        with pytest.raises(AttachmentError) as caught:
+        with pytest.raises(InputError) as caught:
             read_text_file(tmp_path / name)
         assert str(caught.value) == sentence
 

@@ -135,9 +135,9 @@ def test_a_file_that_is_no_schema_says_so(editor: SchemaEditor, tmp_path: Path) 
         "gone.csv could not be read: No such file or directory.",
         "The example is no JSON, so its fields cannot be seen.",
     ]
+    big = tmp_path / "big.json"
+    big.write_text(" " * 2_000_001, encoding="utf-8")
     with pytest.raises(SchemaFileError, match="too large"):
-        big = tmp_path / "big.json"
-        big.write_text(" " * 2_000_001, encoding="utf-8")
         read_schema_file(big)
 
 

@@ -1,0 +1,114 @@
+"""The table of results: sorted by any column, edited in place, asked about again row by row, copied."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
+from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QFrame, QHeaderView, QMenu, QTableView, QWidget
+
+from app.extraction.table_model import ResultsModel, SortedResults
+from app.extraction.workspace import ExtractionWorkspace
+from app.theme import Theme
+from app.translation import tr, trn
+
+
+class ResultsTable(QTableView):
+    """Shows a workspace's rows and their answers.
+
+    Attributes:
+        results: the rows in the order of the input.
+        sorted: the rows in the order that is shown.
+    """
+
+    def __init__(self, workspace: ExtractionWorkspace, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._theme = theme
+        self.results = ResultsModel(workspace, theme)
+        self.sorted = SortedResults(self.results)
+        self.setObjectName("resultsTable")
+        self.setAccessibleName(tr("Results"))
+        self.setModel(self.sorted)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setSortingEnabled(True)
+        self.sortByColumn(0, Qt.SortOrder.AscendingOrder)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setEditTriggers(
+            QAbstractItemView.EditTrigger.DoubleClicked | QAbstractItemView.EditTrigger.EditKeyPressed
+        )
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabKeyNavigation(False)
+        self.verticalHeader().hide()
+        self.horizontalHeader().setHighlightSections(False)
+        self.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        self.horizontalHeader().setStretchLastSection(True)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self._show_row_menu)
+        theme.changed.connect(self._apply_metrics)
+        self._apply_metrics()
+
+    def make_menu(self, rows: list[int]) -> QMenu:
+        """What can be done with rows of the table."""
+        menu = QMenu(self)
+        journal = self._workspace.journal
+        known = [row for row in rows if journal is not None and row in journal.results]
+        if known:
+            menu.addAction(trn("Ask again", "Ask about {count} rows again", len(known))).triggered.connect(
+                lambda: self._workspace.retry(known)
+            )
+        if journal is not None and any(result.error for result in journal.results.values()):
+            failed = [row for row, result in journal.results.items() if result.error]
+            menu.addAction(tr("Ask about all failed rows again")).triggered.connect(
+                lambda: self._workspace.retry(failed)
+            )
+        if rows:
+            menu.addAction(tr("Copy")).triggered.connect(self.copy)
+        return menu
+
+    def copy(self) -> None:
+        """Put the chosen rows on the clipboard, as a spreadsheet takes them."""
+        rows = sorted({index.row() for index in self.selectionModel().selectedIndexes()})
+        lines = []
+        for row in rows:
+            cells = [self.sorted.index(row, column).data() or "" for column in range(self.sorted.columnCount())]
+            lines.append("\t".join(" ".join(str(cell).split()) for cell in cells))
+        QApplication.clipboard().setText("\n".join(lines))
+
+    def _chosen_rows(self) -> list[int]:
+        indexes = self.selectionModel().selectedRows(0)
+        return sorted(self.sorted.mapToSource(index).row() for index in indexes)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        else:
+            super().keyPressEvent(event)
+
+    def _show_row_menu(self, place: QPoint) -> None:
+        index = self.indexAt(place)
+        if index.isValid() and not self.selectionModel().isSelected(index):
+            flags = QItemSelectionModel.SelectionFlag
+            self.selectionModel().select(index, flags.ClearAndSelect | flags.Rows)
+        menu = self.make_menu(self._chosen_rows())
+        menu.aboutToHide.connect(menu.deleteLater)
+        if menu.actions():
+            menu.popup(self.viewport().mapToGlobal(place))
+
+    def fit_columns(self) -> None:
+        """Give each column the room that its name suggests."""
+        px = self._theme.px
+        header = self.horizontalHeader()
+        for column in range(self.results.columnCount()):
+            header.setSectionResizeMode(column, QHeaderView.ResizeMode.Interactive)
+            name = self.results.headerData(column, Qt.Orientation.Horizontal) or ""
+            is_narrow = column == 0 or column == self.results.columnCount() - 1
+            self.setColumnWidth(column, px(56 if is_narrow else max(104, 24 + 9 * len(name))))
+        if self.results.columnCount() > 1:
+            self.setColumnWidth(1, px(150))
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self.verticalHeader().setDefaultSectionSize(px(36))
+        self.horizontalHeader().setFixedHeight(px(36))

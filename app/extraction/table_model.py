@@ -1,0 +1,208 @@
+"""The growing table: a row for each input, a column for each field, certainty last. Cells are edited in place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt
+from PySide6.QtGui import QBrush, QFont
+
+from app.extraction.workspace import ExtractionWorkspace
+from app.theme import Theme
+from app.translation import tr
+from engine.extraction.export import columns_of, flat
+from engine.extraction.journal import RowResult
+
+DOUBTFUL = 0.3
+"""A row whose least certain value is doubted more than this is marked."""
+SORT_ROLE = Qt.ItemDataRole.UserRole + 1
+_Index = QModelIndex | QPersistentModelIndex
+_ROOT = QModelIndex()
+
+
+class ResultsModel(QAbstractTableModel):
+    """The results of a workspace."""
+
+    def __init__(self, workspace: ExtractionWorkspace, theme: Theme) -> None:
+        super().__init__(workspace)
+        self._workspace = workspace
+        self._theme = theme
+        self._columns: list[str] = []
+        workspace.opened.connect(self.reload)
+        workspace.source_changed.connect(self.reload)
+        workspace.row_changed.connect(self._on_row)
+        self.reload()
+
+    def reload(self) -> None:
+        """Show another journal, or the rows of an input that waits for its start."""
+        self.beginResetModel()
+        journal = self._workspace.journal
+        self._columns = columns_of(journal.task.schema) if journal is not None else []
+        self.endResetModel()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the fields' columns."""
+        return list(self._columns)
+
+    def rowCount(self, parent: _Index = _ROOT) -> int:
+        source = self._workspace.source
+        return 0 if parent.isValid() or source is None else len(source.rows)
+
+    def columnCount(self, parent: _Index = _ROOT) -> int:
+        has_results = self._workspace.journal is not None
+        return 0 if parent.isValid() else 2 + (len(self._columns) + 1 if has_results else 0)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation is not Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
+            return None
+        names = ["#", tr("input"), *self._columns, tr("certainty")]
+        return names[section] if section < len(names) else None
+
+    def flags(self, index: _Index) -> Qt.ItemFlag:
+        flags = super().flags(index)
+        is_field = 2 <= index.column() < 2 + len(self._columns)
+        can_edit = is_field and self._result(index.row()) is not None
+        return flags | Qt.ItemFlag.ItemIsEditable if can_edit else flags
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        row, column = index.row(), index.column()
+        result = self._result(row)
+        if role in {Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole}:
+            return self._text(row, column, result)
+        if role == SORT_ROLE:
+            return self._sort_key(row, column, result)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return self._explanation(row, column, result)
+        if role == Qt.ItemDataRole.ForegroundRole:
+            return self._colour(column, result)
+        if role == Qt.ItemDataRole.FontRole and result is not None and result.is_edited and column >= 2:
+            font = QFont(self._theme.font())
+            font.setItalic(True)
+            return font
+        if role == Qt.ItemDataRole.TextAlignmentRole and self._is_number(result, column):
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def setData(self, index: _Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+        result = self._result(index.row())
+        if role != Qt.ItemDataRole.EditRole or result is None:
+            return False
+        name = self._columns[index.column() - 2]
+        before = flat(result.value).get(name) if not result.error else None
+        if str(value) == _shown(before):
+            return False
+        self._workspace.edit(index.row(), with_value(result.value, name, str(value), before))
+        return True
+
+    def _result(self, row: int) -> RowResult | None:
+        journal = self._workspace.journal
+        return journal.results.get(row) if journal is not None else None
+
+    def _text(self, row: int, column: int, result: RowResult | None) -> str:
+        source = self._workspace.source
+        assert source is not None
+        if column == 0:
+            return str(row + 1)
+        if column == 1:
+            journal = self._workspace.journal
+            shown = source.rows[row].text(journal.task.columns if journal is not None else ())
+            return " ".join(shown[:300].split())
+        if result is None:
+            is_first = column == 2
+            return "…" if is_first and self._workspace.is_asked(row) else ""
+        if column == 2 + len(self._columns):
+            return "" if result.error else f"{1 - result.doubt:.0%}".replace("%", " %") + _mark(result)
+        if result.error:
+            return result.error if column == 2 else ""
+        return _shown(flat(result.value).get(self._columns[column - 2]))
+
+    def _sort_key(self, row: int, column: int, result: RowResult | None) -> Any:
+        if column == 2 + len(self._columns):
+            return -1.0 if result is None else 1.0 - result.doubt if not result.error else 0.0
+        if column >= 2 and result is not None and not result.error:
+            value = flat(result.value).get(self._columns[column - 2])
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return f"{value + 1e15:040.10f}"
+        return row if column == 0 else self._text(row, column, result).casefold()
+
+    def _explanation(self, row: int, column: int, result: RowResult | None) -> str | None:
+        source = self._workspace.source
+        if column == 1 and source is not None:
+            return source.rows[row].text()[:2000]
+        if result is None:
+            return None
+        if result.error:
+            return result.error
+        if column == 2 + len(self._columns) and result.certainty:
+            lines = [f"{path.removeprefix('/')}: {share:.0%}" for path, share in result.certainty.items()]
+            return "\n".join(lines[:30])
+        return None
+
+    def _colour(self, column: int, result: RowResult | None) -> QBrush | None:
+        if column < 2 or result is None:
+            return QBrush(self._theme.colour("muted"))
+        if result.error:
+            return QBrush(self._theme.colour("caution"))
+        if column == 2 + len(self._columns):
+            return QBrush(self._theme.colour("caution" if result.doubt > DOUBTFUL else "good"))
+        share = result.certainty.get("/" + self._columns[column - 2].replace(".", "/"))
+        is_doubted = share is not None and 1.0 - share > DOUBTFUL and not result.is_edited
+        return QBrush(self._theme.colour("caution")) if is_doubted else None
+
+    def _is_number(self, result: RowResult | None, column: int) -> bool:
+        if result is None or result.error or not 2 <= column < 2 + len(self._columns):
+            return column == 0
+        value = flat(result.value).get(self._columns[column - 2])
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    def _on_row(self, row: int) -> None:
+        if row < self.rowCount():
+            self.dataChanged.emit(self.index(row, 0), self.index(row, self.columnCount() - 1))
+
+
+class SortedResults(QSortFilterProxyModel):
+    """The table in the order that the person wants, or only the doubtful rows."""
+
+    def __init__(self, model: ResultsModel) -> None:
+        super().__init__(model)
+        self.setSourceModel(model)
+        self.setSortRole(SORT_ROLE)
+        self.setDynamicSortFilter(False)  # a table that sorts itself while it grows cannot be read
+
+
+def with_value(value: Any, name: str, text: str, before: Any) -> dict[str, Any]:
+    """An answer with another value at "group.property"; the type is the one it had, where the text allows it."""
+    made: dict[str, Any] = json.loads(json.dumps(value)) if isinstance(value, dict) else {}
+    keys = name.split(".")
+    place = made
+    for key in keys[:-1]:
+        inner = place.get(key)
+        place[key] = inner if isinstance(inner, dict) else {}
+        place = place[key]
+    place[keys[-1]] = _typed(text, place.get(keys[-1], before))
+    return made
+
+
+def _typed(text: str, before: Any) -> Any:
+    if isinstance(before, str) or before is None:
+        return text
+    if isinstance(before, list) and all(isinstance(item, str) for item in before) and not text.startswith("["):
+        return [part.strip() for part in text.split(";") if part.strip()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _mark(result: RowResult) -> str:
+    return " ⚠" if result.doubt > DOUBTFUL else ""

@@ -1,0 +1,85 @@
+"""Files into text: plain text in its encodings, tables and code as they are, the text of PDFs.
+
+What cannot be read raises ``InputError`` with one sentence for the person.
+"""
+
+from __future__ import annotations
+
+import codecs
+import logging
+from pathlib import Path
+
+from engine.errors import InputError
+
+MAX_FILE_BYTES = 50_000_000
+MAX_CHARACTERS = 4_000_000
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def read_text_file(path: Path) -> str:
+    """The text of a file; raises InputError."""
+    name = path.name
+    try:
+        if path.is_dir():
+            raise InputError(f"{name} is a folder; choose the files in it.")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise InputError(f"{name} is larger than {MAX_FILE_BYTES // 1_000_000} MB; use a part of it.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{name} could not be read: {error.strerror or error}.") from error
+    text = _pdf_text(path) if data.startswith(b"%PDF-") else decoded(data, name)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not text.strip():
+        raise InputError(f"{name} holds no text.")
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"{name} holds more than {MAX_CHARACTERS:,} characters; use a part of it.")
+    return text
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The text of a file's bytes, by its byte order mark, as UTF-8, else as Windows-1252; raises InputError."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", "replace")
+    controls = sum(text.count(chr(code)) for code in range(32) if chr(code) not in "\t\n\r\f\v\x1b")
+    if "\x00" in text or controls * 100 > len(text):
+        raise InputError(f"{name} is no text: text, Markdown, code, tables (CSV) and PDF can be read.")
+    return text
+
+
+def _pdf_text(path: Path) -> str:
+    from pypdf import PdfReader  # only who has a PDF should wait for it
+    from pypdf.errors import PyPdfError
+
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every flaw that it mends
+    try:
+        reader = PdfReader(path)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise InputError(f"{path.name} is locked with a password; use a copy without one.")
+        text = "\n\n".join(page.extract_text() for page in reader.pages)
+    except InputError:
+        raise
+    except (
+        PyPdfError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        RecursionError,
+        OSError,
+    ) as error:
+        raise InputError(f"{path.name} is damaged, or no PDF that can be read.") from error
+    if not text.strip():
+        raise InputError(f"{path.name} holds no text: its pages are pictures.")
+    return text

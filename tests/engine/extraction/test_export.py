@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openpyxl import load_workbook
+
+from engine.errors import InputError
+from engine.extraction.export import columns_of, flat, write_results
+from engine.extraction.journal import Journal, RowResult, Task
+from engine.extraction.sources import Source, source_of_lines
+
+SCHEMA = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "place": {"type": "object", "properties": {"city": {"type": "string"}}},
+            "tags": {"type": "array"},
+            "n": {"type": "number"},
+        },
+    }
+)
+VALUE: dict[str, Any] = {
+    "name": '=HYPERLINK("x"), ü "q"\n2',
+    "place": {"city": "-1"},
+    "tags": ["a", "b"],
+    "n": -5,
+    "extra": [{"x": 1}],
+    "ok": True,
+}
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> tuple[Source, Journal]:
+    journal = Journal.create(tmp_path / "j.jsonl", Task("n", "", SCHEMA, ""))
+    journal.add(RowResult(2, error="Too long."), RowResult(0, VALUE, {"/name": 0.5}))
+    return source_of_lines("one\ntwo\nthree"), journal
+
+
+def test_the_columns_of_a_schema() -> None:
+    assert columns_of(SCHEMA) == ["name", "place.city", "tags", "n"]
+    assert columns_of("no") == columns_of("[]") == columns_of('{"$ref": "#"}') == []
+    assert flat([1]) == {"value": "1"}
+
+
+def test_csv_is_a_table_that_runs_no_formula(filled: tuple[Source, Journal], tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    assert write_results(path, *filled) == 2
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf"), "spreadsheets take it for UTF-8 only with a mark"
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        first, second = csv.DictReader(stream)
+    assert first == {
+        "row": "1", "name": '\'=HYPERLINK("x"), ü "q"\n2', "place.city": "'-1", "tags": "a; b", "n": "-5",
+        "extra": '[{"x": 1}]', "ok": "true", "certainty": "0.5", "error": "",
+    }  # fmt: skip
+    assert (second["row"], second["name"], second["error"]) == ("3", "", "Too long.")
+
+
+def test_excel_keeps_types_and_runs_no_formula(filled: tuple[Source, Journal], tmp_path: Path) -> None:
+    filled[1].add(RowResult(1, {"name": "a\x07b" + "x" * 40_000, "n": 2.5}))
+    write_results(tmp_path / "out.xlsx", *filled)
+    sheet = load_workbook(tmp_path / "out.xlsx").active
+    header = [cell.value for cell in sheet[1]]
+    assert header == ["row", "name", "place.city", "tags", "n", "extra", "ok", "certainty", "error"]
+    assert [cell.value for cell in sheet[2]][:5] == [1, VALUE["name"], "-1", "a; b", -5]
+    assert sheet["B2"].data_type == "s"
+    assert sheet["B3"].value.startswith("abxx")
+    assert sheet["E3"].value == 2.5
+
+
+def test_json_and_json_lines_are_valid(filled: tuple[Source, Journal], tmp_path: Path) -> None:
+    write_results(tmp_path / "out.json", *filled)
+    write_results(tmp_path / "out.JSONL", *filled)
+    records = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    assert records == [
+        {"input": "1", "value": VALUE, "certainty": 0.5},
+        {"input": "3", "error": "Too long."},
+    ]
+    lines = (tmp_path / "out.JSONL").read_text("utf-8").split("\n")
+    assert [json.loads(line) for line in lines if line] == records
+
+
+def test_what_cannot_be_written_is_said(filled: tuple[Source, Journal], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"out\.doc: choose one of the endings \.jsonl, \.json, \.csv, \.xlsx"):
+        write_results(tmp_path / "out.doc", *filled)
+    with pytest.raises(InputError, match=r"out\.csv could not be written: No such file"):
+        write_results(tmp_path / "gone" / "out.csv", *filled)
