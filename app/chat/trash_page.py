@@ -143,7 +143,7 @@ class TrashPage(QWidget):
         self.list.setModel(TrashModel(controller.trash, self))
         self.list.setItemDelegate(_TrashDelegate(theme, self.list))
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.setFocusProxy(self.list)
+        self.first_focus = self.list
         self._body = QWidget()
         self._column = QVBoxLayout(self._body)
         for widget in (self._words, self.notice_bar):

@@ -37,7 +37,7 @@ class PreferencesPage(QWidget):
         self.search.setPlaceholderText(tr("Search the settings"))
         self.search.setAccessibleName(tr("Search the settings"))
         self.search.textChanged.connect(self._on_search)
-        self.setFocusProxy(self.search)
+        self.first_focus = self.search
         self._nothing = Label(tr("No setting has these words."), "help")
         self._nothing.hide()
         self._head = self._make_head()

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app.theme import Theme
 from app.translation import tr
+from app.widgets.announce import announce
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import Label
 
@@ -57,6 +58,7 @@ class NoticeBar(QFrame):
         if for_ms:
             self._timer.start(for_ms)
         self.show()
+        announce(self, text)
 
     def _on_action(self) -> None:
         action = self._action

@@ -26,6 +26,7 @@ from app.settings import Settings
 from app.storage.records import ConversationRecord
 from app.theme import Theme, apply_theme
 from app.translation import tr
+from app.widgets.announce import announce
 from app.widgets.notice_bar import NoticeBar
 from app.window.attention import Attention
 from app.window.bar import Bar
@@ -327,8 +328,12 @@ class MainWindow(QMainWindow):
 
     def _on_answer_ended(self, conversation_id: str, message_id: str) -> None:
         record = self._record(conversation_id)
-        if record is not None:
-            self.attention.job_ended(message_id, record.title, tr("The answer is complete."))
+        title = record.title if record is not None else tr("New chat")
+        self.attention.job_ended(message_id, title, tr("The answer is complete."))
+        if conversation_id == self._controller.current_id:
+            announce(self.chat_page, tr("The answer is complete."))
+        else:
+            announce(self.chat_page, tr("The answer in “{title}” is complete.", title=title))
 
     def _set_sidebar(self, is_visible: bool) -> None:
         self.sidebar.setVisible(is_visible)

@@ -20,8 +20,9 @@ class PageEntry:
     Attributes:
         name: by which ``show_page`` finds it.
         title: what the sidebar's foot and the menu View call it; empty for a page that has its own way in.
-        make: makes the widget. When that has a signal ``closed``, it leads back to the chat; when it has a focus
-            proxy, that gets the keyboard.
+        make: makes the widget. When that has a signal ``closed``, it leads back to the chat; when it has an
+            attribute ``first_focus``, that widget gets the keyboard (not a focus proxy, which would take what
+            stands before it out of the order of Tab).
         keys: the shortcut, "" for none.
     """
 
@@ -66,5 +67,5 @@ class Pages(QStackedWidget):
         if name != self.current_name:
             self.current_name = name
             self.shown.emit(name)
-        if widget.focusProxy() is not None:
-            widget.setFocus(Qt.FocusReason.OtherFocusReason)
+        if (first := getattr(widget, "first_focus", None)) is not None:
+            first.setFocus(Qt.FocusReason.OtherFocusReason)

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAccessible
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QAccessibleEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
     QAbstractSpinBox,
     QApplication,
     QLineEdit,
+    QListView,
     QPlainTextEdit,
     QTextEdit,
     QWidget,
@@ -32,11 +33,7 @@ def _controls(window: MainWindow) -> list[QWidget]:
     return found
 
 
-def test_every_control_has_a_name_and_a_role(window: MainWindow, fake: FakeController) -> None:
-    fake.add(Role.ASSISTANT, "| a |\n|--|\n| 1 |\n\n```py\nx\n```", reasoning="why", status=MessageStatus.STOPPED)
-    window.chat_page.transcript.edit_last()
-    controls = _controls(window)
-    assert len(controls) > 50
+def _nameless(controls: list[QWidget]) -> list[str]:
     nameless = []
     for widget in controls:
         interface = QAccessible.queryAccessibleInterface(widget)
@@ -45,7 +42,78 @@ def test_every_control_has_a_name_and_a_role(window: MainWindow, fake: FakeContr
             nameless.append(f"no role: {widget}")
         if not interface.text(QAccessible.Text.Name).strip():
             nameless.append(f"no name: {widget.objectName()} {widget}")
-    assert nameless == []
+    return nameless
+
+
+def test_every_control_has_a_name_and_a_role(window: MainWindow, fake: FakeController) -> None:
+    fake.add(Role.ASSISTANT, "| a |\n|--|\n| 1 |\n\n```py\nx\n```", reasoning="why", status=MessageStatus.STOPPED)
+    window.chat_page.transcript.edit_last()
+    window.banner.show_text("Something was found.", action_name="Show it", action=print)
+    window.show_commands()
+    for entry in window.pages.entries:
+        window.show_page(entry.name)
+    controls = _controls(window)
+    assert len(controls) > 80
+    assert _nameless(controls) == []
+
+
+def test_every_row_of_the_lists_has_a_text(window: MainWindow, fake: FakeController) -> None:
+    fake.delete_conversations([fake.conversations[-1].id])
+    palette = window.show_commands()
+    trash = window.pages.page("trash").findChild(QListView)
+    assert trash is not None
+    for view in (window.sidebar.list, palette.list, trash):
+        model = view.model()
+        assert model.rowCount() > 0
+        for row in range(model.rowCount()):
+            assert str(model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole)).strip()
+
+
+@pytest.mark.parametrize("name", ["settings", "trash"])
+def test_tab_reaches_all_of_a_page(window: MainWindow, fake: FakeController, qtbot: QtBot, name: str) -> None:
+    window.activateWindow()
+    fake.delete_conversations([fake.conversations[-1].id])
+    window.show_page(name)
+    page = window.pages.page(name)
+    if name == "trash":
+        page.findChildren(QListView)[0].selectAll()
+    wanted = {
+        widget
+        for widget in _controls(window)
+        if page.isAncestorOf(widget) and widget.isVisible() and widget.isEnabled()
+        and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+    }  # fmt: skip
+    seen: set[QWidget] = set()
+    for _ in range(200):
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        seen.add(focus)
+        qtbot.keyClick(focus, Qt.Key.Key_Tab)
+    groups = {button.group() for button in seen if isinstance(button, QAbstractButton) and button.group()}
+    left = {one for one in wanted - seen if not (isinstance(one, QAbstractButton) and one.group() in groups)}
+    assert [widget.accessibleName() for widget in left] == [], "arrows lead on inside a group of buttons"
+
+
+def test_the_end_of_an_answer_is_announced(
+    window: MainWindow, fake: FakeController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[tuple[str, QAccessible.AnnouncementPoliteness]] = []
+
+    def hear(event: QAccessibleEvent) -> None:
+        if isinstance(event, QAccessibleAnnouncementEvent):
+            said.append((event.message(), event.politeness()))
+
+    monkeypatch.setattr(QAccessible, "updateAccessibility", hear)
+    polite = QAccessible.AnnouncementPoliteness.Polite
+    message_id = fake.begin_answer()
+    assert said == []
+    fake.end_answer(message_id)
+    assert said == [("The answer is complete.", polite)]
+    other = next(record for record in fake.conversations if record.id != fake.current_id)
+    fake.generation_finished.emit(other.id, "m")
+    assert said[-1] == (f"The answer in “{other.title}” is complete.", polite)
+    fake.notice.emit("The disk is full.")
+    assert said[-1] == ("The disk is full.", polite)
 
 
 def test_tab_reaches_all_that_can_be_done_and_shows_where_it_is(window: MainWindow, qtbot: QtBot) -> None:

@@ -1,0 +1,13 @@
+"""Tells a screen reader something that nothing with the keyboard shows, when it has finished what it says now."""
+
+from __future__ import annotations
+
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
+from PySide6.QtWidgets import QWidget
+
+
+def announce(widget: QWidget, text: str) -> None:
+    """Say ``text`` politely, on behalf of ``widget``."""
+    event = QAccessibleAnnouncementEvent(widget, text)
+    event.setPoliteness(QAccessible.AnnouncementPoliteness.Polite)
+    QAccessible.updateAccessibility(event)
