@@ -127,7 +127,7 @@ class Sidebar(QWidget):
 
     def _wire(self) -> None:
         controller = self._controller
-        self._new.clicked.connect(self.new_chat)
+        self._new.clicked.connect(lambda: self.new_chat())  # a click says whether it is checked: no folder's id
         self._search.textChanged.connect(lambda: self._search_timer.start())
         self._search.returnPressed.connect(self._open_first)
         self._search.left_down.connect(lambda: self.list.setFocus(Qt.FocusReason.OtherFocusReason))

@@ -155,6 +155,11 @@ def test_chats_are_opened_searched_and_made(window: MainWindow, fake: FakeContro
     assert window.chat_page.composer.edit.hasFocus()
 
 
+def test_the_button_makes_a_chat_outside_of_all_folders(window: MainWindow, fake: FakeController) -> None:
+    window.sidebar._new.click()
+    assert _called(fake, "new_conversation") == [("new_conversation", None)]
+
+
 def test_nothing_found_is_said(window: MainWindow, qtbot: QtBot) -> None:
     qtbot.keyClicks(window.sidebar._search, "zebra")
     qtbot.waitUntil(lambda: window.sidebar._empty.isVisible(), timeout=1000)

@@ -1,0 +1,185 @@
+"""A monkey at the window: random clicks, keys, texts and menu entries over a real controller and a fake engine.
+
+``python -m tests.app.monkey [ACTIONS] [--seed N]`` runs it for as long as wanted; the suite runs a short one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QFileDialog, QInputDialog, QMenu, QWidget
+
+from app.context import AppContext
+from app.paths import AppPaths
+from app.theme import Theme
+from app.window.main_window import MainWindow
+from engine.protocol import Channel
+from tests.app.fake_engine import FakeEngine
+
+_WORDS = (
+    "hello",
+    "日本語のテスト",
+    "مرحبا بالعالم",
+    "```python\nprint(1)\n```",
+    "| a | b |\n|--|--|\n| 1 | 2 |",
+    "x" * 300,
+)
+_KEYS = (
+    Qt.Key.Key_Tab, Qt.Key.Key_Return, Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Up, Qt.Key.Key_Down,
+    Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Delete, Qt.Key.Key_Backspace,
+    Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_F2, Qt.Key.Key_Menu,
+)  # fmt: skip
+_NOT = ("Quit", "Close the window", "Full screen")
+
+
+class Monkey:
+    """Acts at random, always the same for the same seed."""
+
+    def __init__(self, window: MainWindow, engine: FakeEngine, seed: int) -> None:
+        self.window, self.engine, self.random = window, engine, random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.slowest_s = 0.0
+
+    def act(self) -> None:
+        """One action, and what Qt does about it."""
+        actions = (
+            self._click, self._click, self._click, self._press, self._press, self._type, self._menu, self._row,
+            self._answer, self._answer, self._send, self._page, self._resize,
+        )  # fmt: skip
+        action = self.random.choice(actions)
+        self.counts[action.__name__] += 1
+        began = time.perf_counter()
+        action()
+        QApplication.processEvents()
+        self.slowest_s = max(self.slowest_s, time.perf_counter() - began)
+        self._close_popups()
+
+    def _close_popups(self) -> None:
+        for widget in QApplication.topLevelWidgets():
+            if isinstance(widget, QMenu | QDialog) and widget.isVisible() and self.random.random() < 0.7:
+                widget.close()
+
+    def _some(self, kind: type[QWidget]) -> QWidget | None:
+        widgets = [one for one in self.window.findChildren(kind) if one.isVisible() and one.isEnabled()]
+        return self.random.choice(widgets) if widgets else None
+
+    def _click(self) -> None:
+        if (button := self._some(QAbstractButton)) is not None:
+            assert isinstance(button, QAbstractButton)
+            button.click()
+
+    def _press(self) -> None:
+        target = QApplication.focusWidget() or self.window
+        keys = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier)
+        QTest.keyClick(target, self.random.choice(_KEYS), self.random.choice(keys))
+
+    def _type(self) -> None:
+        self.window.chat_page.composer.edit.insertPlainText(self.random.choice(_WORDS))
+
+    def _menu(self) -> None:
+        actions = [
+            one
+            for one in self.window.findChildren(QAction)
+            if one.isEnabled() and one.text() and not one.isSeparator() and one.text() not in _NOT
+        ]
+        self.random.choice(actions).trigger()
+
+    def _row(self) -> None:
+        chats = self.window.sidebar.list
+        row = self.random.randrange(max(1, chats.conversations.rowCount()))
+        index = chats.conversations.index(row)
+        if not index.isValid() or not chats.isVisible():
+            return
+        keys = self.random.choice((Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier))
+        place = chats.visualRect(index).center()
+        QTest.mouseClick(chats.viewport(), Qt.MouseButton.LeftButton, keys, place)
+        if self.random.random() < 0.3:
+            chats.make_menu(index).popup(chats.mapToGlobal(QPoint(5, 5)))
+
+    def _answer(self) -> None:
+        for request in self.engine.requests:
+            self.engine.say(request.request_id, self.random.choice(_WORDS) + " ")
+            if self.random.random() < 0.2:
+                self.engine.say(request.request_id, "hm ", Channel.REASONING)
+        if self.engine.requests and self.random.random() < 0.4:
+            self.engine.finish(self.random.choice(self.engine.requests).request_id)
+
+    def _send(self) -> None:
+        self.window.chat_page.composer.edit.setPlainText(self.random.choice(_WORDS))
+        QTest.keyClick(self.window.chat_page.composer.edit, Qt.Key.Key_Return)
+
+    def _page(self) -> None:
+        self.window.show_page(self.random.choice(self.window.pages.entries).name)
+
+    def _resize(self) -> None:
+        self.window.resize(self.random.randrange(420, 1600), self.random.randrange(360, 1000))
+
+
+def tame_dialogs() -> None:
+    """Let the dialogs that wait for an answer be cancelled."""
+    for name in ("getOpenFileName", "getSaveFileName"):
+        setattr(QFileDialog, name, lambda *_arguments, **_options: ("", ""))
+    QFileDialog.getOpenFileNames = lambda *_arguments, **_options: ([], "")  # type: ignore[method-assign]
+    QInputDialog.getText = lambda *_arguments, **_options: ("A name", True)  # type: ignore[method-assign]
+
+
+def run(home: Path, num_actions: int, seed: int) -> Monkey:
+    """Let a monkey act in an app below ``home``; raises what it broke."""
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    engines: list[FakeEngine] = []
+
+    def make_engine(on_event: object) -> FakeEngine:
+        engines.append(FakeEngine(on_event))  # type: ignore[arg-type]
+        return engines[0]
+
+    errors: list[BaseException | str] = []
+    old_hook, sys.excepthook = sys.excepthook, lambda _kind, error, _trace: errors.append(error)
+    context = AppContext.create(AppPaths.below(home), make_engine)
+    context.store.trouble.connect(errors.append)
+    window = MainWindow(context.controller, context.settings, Theme(application, context.settings))
+    try:
+        window.show()
+        context.start(Path("model.gguf"))
+        monkey = Monkey(window, engines[0], seed)
+        for number in range(num_actions):
+            monkey.act()
+            if errors:
+                cause = errors[0] if isinstance(errors[0], BaseException) else None
+                raise AssertionError(f"action {number} of seed {seed} broke it: {errors}") from cause
+        return monkey
+    finally:
+        sys.excepthook = old_hook
+        context.close()
+        window.close()
+        window.deleteLater()
+
+
+def main() -> int:
+    """Run as a command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="monkey", description="Random actions at the window.")
+    parser.add_argument("actions", type=int, nargs="?", default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    application = QApplication(sys.argv[:1])
+    tame_dialogs()
+    with tempfile.TemporaryDirectory(prefix="fireside-monkey-") as folder:
+        monkey = run(Path(folder), options.actions, options.seed)
+    application.processEvents()
+    print(f"{options.actions} actions, slowest {monkey.slowest_s * 1000:.0f} ms: {dict(monkey.counts)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
