@@ -136,7 +136,10 @@ class ChatController(QObject):
         self._answering.sync(self._current_id)
         views = self._collection.tree(self._current_id).branch()
         attached = self.attachments.of_messages(self._current_id)
-        return [replace(view, attachments=attached.get(view.record.id, ())) for view in views]
+        return [
+            replace(view, attachments=attached[view.record.id]) if view.record.id in attached else view
+            for view in views
+        ]
 
     @property
     def folders(self) -> Folders:

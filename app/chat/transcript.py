@@ -25,7 +25,8 @@ COLUMN_PX = 760
 ALIVE_AT_FIRST = 16
 ALIVE_AT_REST = 60
 ALIVE_STEP = 30
-_GROW_STEP = 4
+_GROW_STEP = 1  # one message takes about 10 ms, and typing must not wait for more
+_FIRST_STEP = 4
 _AT_END_PX = 4
 _LOAD_EARLIER_PX = 600
 
@@ -71,7 +72,7 @@ class Transcript(QScrollArea):
         self._share = 0.0  # of the way to the end, while the theme changes
         self._num_kept = 0
         self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
-        self._grow.setInterval(0)
+        self._grow.setInterval(2)
         self._grow.timeout.connect(self._on_grow)
         self.selection = TextSelection(self, lambda: [view for widget in self._widgets for view in widget.texts])
         inner = QWidget()
@@ -99,7 +100,7 @@ class Transcript(QScrollArea):
         self._clear()
         self._messages = list(messages)
         self._set_following(True)
-        self._insert_widgets(self._messages[-ALIVE_AT_FIRST:], at_top=True)
+        self._show_end()
         self._scroll_to_end()
         self._grow.start()
 
@@ -119,7 +120,8 @@ class Transcript(QScrollArea):
                 widget.show_view(view)
         self._messages = list(messages)
         if common < first_alive:
-            self._insert_widgets(self._messages[-ALIVE_AT_FIRST:], at_top=True)
+            self._show_end()
+            self._scroll_to_end()
         else:
             self._insert_widgets(self._messages[common:], at_top=False)
 
@@ -197,6 +199,13 @@ class Transcript(QScrollArea):
 
     def _widget_of(self, message_id: str) -> MessageWidget | None:
         return next((widget for widget in reversed(self._widgets) if widget.message_id == message_id), None)
+
+    def _show_end(self) -> None:
+        """Make as many of the last messages as fill the view; the timer makes the others."""
+        while len(self._widgets) < min(ALIVE_AT_FIRST, len(self._messages)):
+            self._show_earlier(_FIRST_STEP)
+            if self.verticalScrollBar().maximum() > 0:
+                return
 
     def _on_grow(self) -> None:
         num_hidden = len(self._messages) - len(self._widgets)
@@ -308,8 +317,10 @@ class Transcript(QScrollArea):
 
     def _on_theme(self) -> None:
         self._apply_metrics()
-        num_alive = ALIVE_AT_FIRST if self.is_following else self._num_kept
-        self._insert_widgets(self._messages[-num_alive:] if num_alive else [], at_top=True)
+        if self.is_following:
+            self._show_end()
+        elif self._num_kept:
+            self._insert_widgets(self._messages[-self._num_kept :], at_top=True)
         self._settle_layout()
         bar = self.verticalScrollBar()
         bar.setValue(bar.maximum() if self.is_following else round(self._share * bar.maximum()))

@@ -190,7 +190,7 @@ class ExtractionPage(QWidget):
         journal = self._workspace.journal
         if journal is None:
             return
-        kinds = "CSV (*.csv);;Excel (*.xlsx);;JSON (*.json);;JSON Lines (*.jsonl)"
+        kinds = tr("CSV (*.csv);;Excel (*.xlsx);;JSON (*.json);;JSON Lines (*.jsonl)")
         stem = Path(journal.task.name).stem
         name, chosen = QFileDialog.getSaveFileName(self, tr("Export"), f"{stem} results.csv", kinds)
         if name:

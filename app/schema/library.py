@@ -108,7 +108,7 @@ def read_schema_file(path: Path) -> str:
 def clean_name(name: str) -> str:
     """A name that can be a file's on every system."""
     cleaned = "".join(" " if character in _UNFIT or ord(character) < 32 else character for character in name)
-    return " ".join(cleaned.split()).strip(". ")[:60].strip() or "Schema"
+    return " ".join(cleaned.split()).strip(". ")[:60].strip() or tr("Schema")
 
 
 def _read_all(folder: Path, *, is_own: bool) -> list[SavedSchema]:

@@ -1,0 +1,247 @@
+"""Figures of the window: ``python -m tests.app.measure``. One line each, with the figure to reach.
+
+search      in 20,000 messages, the slower half of several words
+open        a chat of 2,000 messages, until it is painted
+stall       the longest time without a turn of the event loop while a fake engine streams 200 tokens/s and
+            every core is busy
+paint       from the process's start to the window's first picture
+close       from the wish to the end of the process's work
+memory      what the process holds with that chat open, models and KV cache apart
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.chat.transcript import ALIVE_AT_REST
+from app.context import AppContext
+from app.paths import AppPaths
+from app.storage.conversations import find_conversations, save_conversation, save_message
+from app.storage.database import open_database
+from app.storage.records import ConversationRecord, MessageRecord
+from app.theme import Theme
+from app.window.main_window import MainWindow
+from engine.protocol import Role
+from tests.app.fake_engine import FakeEngine
+
+NUM_CHATS, NUM_LONG = 180, 2000
+WORDS = ("kettle", "the", "log", "needle in a haystack", "日本", "京都の", "zq", "Straße")
+TOKENS_PER_S = 200
+_TEXT = (
+    "A kettle on the stove, the log of the day, and a short list:\n\n- one\n- two\n\n"
+    "```python\nprint('kettle')\n```\n\n"
+    "日本語の文章もある。京都の冬は寒い。"
+)
+
+
+def fill(path: Path, num_chats: int = NUM_CHATS, num_messages: int = 100, num_long: int = NUM_LONG) -> None:
+    """Write ``num_chats`` chats of ``num_messages`` each, and one of ``num_long``, whose id is "long"."""
+    connection = open_database(path).connect()
+    connection.execute("BEGIN")
+    sizes = {f"chat{number}": num_messages for number in range(num_chats)} | {"long": num_long}
+    for number, (chat_id, size) in enumerate(sizes.items()):
+        last = f"{chat_id}-{size - 1}"
+        save_conversation(
+            connection, ConversationRecord(chat_id, f"Chat {number}", 1.0, number, active_leaf_id=last)
+        )
+        for index in range(size):
+            parent = f"{chat_id}-{index - 1}" if index else None
+            role = Role.ASSISTANT if index % 2 else Role.USER
+            text = f"{_TEXT}\n\nNumber {index} of {chat_id}" + (" needle in a haystack" if index == 77 else "")
+            save_message(
+                connection, MessageRecord(f"{chat_id}-{index}", chat_id, parent, role, text, created_at=1.0)
+            )
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def search_ms(path: Path) -> dict[str, float]:
+    """The median time of a search for each word, in milliseconds."""
+    connection = open_database(path).connect()
+    figures = {}
+    for word in WORDS:
+        times = []
+        for _ in range(7):
+            began = time.perf_counter()
+            for part in word.split():
+                find_conversations(connection, part)
+            times.append((time.perf_counter() - began) * 1000)
+        figures[word] = sorted(times)[3]
+    connection.close()
+    return figures
+
+
+class Watchdog(QObject):
+    """Ticks every few milliseconds and remembers the longest pause between two ticks."""
+
+    def __init__(self, interval_ms: int = 2) -> None:
+        super().__init__()
+        self.pauses_ms: list[float] = []
+        self._last = time.perf_counter()
+        self._timer = QTimer(self)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._tick)
+        self._timer.start(interval_ms)
+
+    def _tick(self) -> None:
+        now = time.perf_counter()
+        self.pauses_ms.append((now - self._last) * 1000)
+        self._last = now
+
+    @property
+    def longest_ms(self) -> float:
+        """The longest pause so far."""
+        return max(self.pauses_ms, default=0.0)
+
+
+@contextmanager
+def busy_cores(num_threads: int) -> Iterator[None]:
+    """Keep cores busy as the engine does: threads at lower priority that run without the interpreter's lock."""
+    import hashlib
+
+    is_over = threading.Event()
+    data = bytes(8 << 20)
+
+    def work() -> None:
+        if hasattr(os, "setpriority"):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        while not is_over.is_set():
+            hashlib.sha256(data).digest()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(num_threads)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+
+class App:
+    """An app below ``home`` with a fake engine, its window shown."""
+
+    def __init__(self, home: Path) -> None:
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        self.engine: FakeEngine
+        self.context = AppContext.create(AppPaths.below(home), self._make_engine)
+        self.window = MainWindow(
+            self.context.controller, self.context.settings, Theme(application, self.context.settings)
+        )
+        self.window.resize(1280, 820)
+        self.window.show()
+        self.context.start(Path("model.gguf"))
+        wait_for(lambda: self.context.controller.model_info is not None)
+
+    def _make_engine(self, on_event: object) -> FakeEngine:
+        self.engine = FakeEngine(on_event)  # type: ignore[arg-type]
+        return self.engine
+
+    def close(self) -> float:
+        """Close all; returns the milliseconds that it took."""
+        began = time.perf_counter()
+        self.window.close()
+        self.context.close()
+        took_ms = (time.perf_counter() - began) * 1000
+        self.window.deleteLater()
+        return took_ms
+
+
+def wait_for(is_true: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Let Qt work until ``is_true``."""
+    ends = time.monotonic() + timeout_s
+    while not is_true():
+        if time.monotonic() > ends:
+            raise TimeoutError("it did not come true")
+        QTest.qWait(5)
+
+
+def open_ms(app: App) -> float:
+    """Open the long chat; until its end is painted."""
+    app.context.controller.new_conversation()
+    QTest.qWait(300)
+    began = time.perf_counter()
+    app.context.controller.open_conversation("long")
+    QApplication.processEvents()
+    app.window.grab()
+    return (time.perf_counter() - began) * 1000
+
+
+def stall_ms(app: App, seconds: float, num_busy: int) -> Watchdog:
+    """Stream an answer of ``seconds`` at 200 tokens/s beside busy cores; returns what the watchdog saw."""
+    transcript = app.window.chat_page.transcript
+    wait_for(lambda: len(transcript.widgets) >= ALIVE_AT_REST)  # it has grown upwards
+    assert app.context.controller.send("Write a long answer")
+    wait_for(lambda: bool(app.engine.requests))
+    request_id = app.engine.requests[-1].request_id
+    words = _TEXT.replace("\n", " \n ").split(" ")
+
+    def stream() -> None:
+        ends = time.monotonic() + seconds
+        number = 0
+        while time.monotonic() < ends:
+            app.engine.say(request_id, words[number % len(words)] + " ")
+            number += 1
+            time.sleep(1 / TOKENS_PER_S)
+
+    with busy_cores(num_busy):
+        QTest.qWait(200)
+        watchdog = Watchdog()
+        thread = threading.Thread(target=stream)
+        thread.start()
+        while thread.is_alive():
+            QTest.qWait(50)
+    app.engine.finish(request_id)
+    wait_for(lambda: not app.context.controller.generating_ids)
+    return watchdog
+
+
+def main() -> int:
+    """Measure and print; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="measure", description="Figures of the window.")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long the fake engine streams")
+    options = parser.parse_args()
+    started = psutil.Process().create_time()
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    application = QApplication(sys.argv[:1])
+    with tempfile.TemporaryDirectory(prefix="fireside-measure-") as folder:
+        home = Path(folder)
+        first = App(home / "empty")
+        first.window.grab()
+        print(f"paint     {(time.time() - started) * 1000:7.0f} ms  from the process's start (< 500, warm)")
+        print(f"close     {first.close():7.0f} ms  (< 1000)")
+        before = psutil.Process().memory_info().rss
+        fill(AppPaths.below(home).database)
+        for word, taken in search_ms(AppPaths.below(home).database).items():
+            print(f"search    {taken:7.1f} ms  for {word!r} in 20,000 messages (< 30)")
+        app = App(home)
+        for _ in range(3):
+            print(f"open      {open_ms(app):7.0f} ms  for a chat of 2,000 messages (< 300)")
+        seen = stall_ms(app, options.seconds, os.cpu_count() or 1)
+        pauses = sorted(seen.pauses_ms)
+        print(f"stall     {seen.longest_ms:7.1f} ms  at most while streaming (< 50)")
+        print(f"stall p99 {pauses[int(len(pauses) * 0.99)]:7.1f} ms")
+        now = psutil.Process().memory_info().rss
+        print(f"memory    {now / 1e6:7.0f} MB  with it open, {(now - before) / 1e6:.0f} MB more (< 300)")
+        print(f"close     {app.close():7.0f} ms  with that chat open (< 1000)")
+        application.processEvents()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
