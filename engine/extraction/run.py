@@ -1,7 +1,7 @@
 """Which rows to ask about next, and what the engine's events say of them. Knows no thread: who drives it has one.
 
 Several rows are asked about at once, so that each pass over the weights serves all of them; what the rows have in
-common stands first in each prompt, so that it is read once.
+common stands first in each prompt, so that the engine reads it once.
 """
 
 from __future__ import annotations
@@ -132,9 +132,8 @@ class ExtractionRun:
             request = self._request(row)
             self._asked[request.request_id] = _Asked(row)
             requests.append(request)
-            if not self._times:
-                self._times.append(self._clock())
-                break  # the first reads what all have in common; the others find it read
+        if requests and not self._times:
+            self._times.append(self._clock())
         return requests
 
     def on_event(self, event: Event) -> RowResult | None:
@@ -170,6 +169,7 @@ class ExtractionRun:
     def resume(self) -> None:
         """Go on."""
         self.is_paused = False
+        self._open = deque(sorted(self._open))
         self._times.clear()
 
     def _request(self, row: int) -> GenerateRequest:

@@ -131,7 +131,7 @@ def test_pause_gives_rows_back_and_a_failed_row_can_be_asked_again(bench: Bench)
     bench.engine.requests.pop(0)
     bench.engine.on_event(RequestFailed(request_id, "Too long."))
     journal = _wait_results(bench, 1)
-    assert journal.results[0].error == "Too long."
+    assert journal.results[0].error == "Too long.", "rows are asked about in their order again"
     _answer(bench)
     _answer(bench)
     _wait_results(bench, 3)

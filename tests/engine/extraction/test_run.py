@@ -48,14 +48,13 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_the_first_row_reads_the_prefix_and_the_others_follow_together(bench: Bench) -> None:
-    [first] = bench.run.next_requests()
+def test_several_rows_are_asked_about_together_with_what_they_share_in_front(bench: Bench) -> None:
+    first, *others = bench.run.next_requests()
     assert first.messages[0].content == shared_prompt("Read.", SCHEMA) + "text 0"
     assert '"description":"The letter"' in first.messages[0].content
     assert (first.sampling.temperature, first.max_tokens, first.certainty) == (0.0, MAX_ANSWER_TOKENS, True)
     assert first.response_format is not None
     assert first.response_format.text == SCHEMA
-    others = bench.run.next_requests()
     assert [request.messages[0].content[-6:] for request in others] == ["text 1", "text 2"]
     assert bench.run.next_requests() == []
     assert bench.run.running_rows == {0, 1, 2}
@@ -63,12 +62,11 @@ def test_the_first_row_reads_the_prefix_and_the_others_follow_together(bench: Be
 
 def test_answers_are_kept_and_progress_is_told(bench: Bench) -> None:
     certain = StructuredResult(True, True, num_forced_tokens=6, fields=(FieldCertainty("/a", 0.75),))
-    [first] = bench.run.next_requests()
+    first, *others = bench.run.next_requests()
     result = bench.finish(first, structured=certain)
     assert result == RowResult(0, {"a": "x"}, {"/a": 0.75})
-    while requests := bench.run.next_requests():
-        for request in requests:
-            bench.finish(request)
+    while others := [*others, *bench.run.next_requests()]:
+        bench.finish(others.pop(0))
     assert bench.run.is_finished
     assert set(Journal.open(bench.journal.path).results) == set(range(5))
     progress = bench.run.progress
@@ -89,35 +87,37 @@ def test_answers_are_kept_and_progress_is_told(bench: Bench) -> None:
 def test_an_answer_that_is_not_valid_is_an_error(
     bench: Bench, text: str, structured: StructuredResult | None, error: str
 ) -> None:
-    [first] = bench.run.next_requests()
+    first, *_ = bench.run.next_requests()
     assert bench.finish(first, text, structured=structured) == RowResult(0, error=error)
     assert bench.run.progress.num_failed == 1
 
 
 def test_a_request_that_fails_is_a_rows_error_and_can_be_tried_again(bench: Bench) -> None:
-    [first] = bench.run.next_requests()
+    first, *others = bench.run.next_requests()
     assert bench.run.on_event(RequestFailed(first.request_id, "Too long.")) == RowResult(0, error="Too long.")
     bench.run.retry(0)
+    bench.run.retry(1)
     assert 0 not in bench.journal.results
     seen = []
-    while requests := bench.run.next_requests():
-        for request in requests:
-            seen.append(request.messages[0].content[-6:])
-            bench.finish(request)
-    assert seen[-1] == "text 0"
+    while others := [*others, *bench.run.next_requests()]:
+        request = others.pop(0)
+        seen.append(request.messages[0].content[-6:])
+        bench.finish(request)
+    assert seen == ["text 1", "text 2", "text 3", "text 4", "text 0"], "a row that is asked about is not asked twice"
     assert bench.run.is_finished
 
 
 def test_pausing_gives_running_rows_back(bench: Bench) -> None:
-    [first] = bench.run.next_requests()
+    requests = bench.run.next_requests()
     bench.run.pause()
     assert bench.run.next_requests() == []
-    assert bench.finish(first, reason=FinishReason.ABORTED) is None
+    for request in requests:
+        assert bench.finish(request, reason=FinishReason.ABORTED) is None
     assert bench.run.running_ids == []
     bench.run.resume()
-    [again] = bench.run.next_requests()
-    assert again.messages[0].content.endswith("text 0")
-    assert again.request_id != first.request_id
+    again = bench.run.next_requests()
+    assert [request.messages[0].content[-6:] for request in again] == ["text 0", "text 1", "text 2"]
+    assert {request.request_id for request in again}.isdisjoint(request.request_id for request in requests)
 
 
 def test_a_row_with_a_problem_is_an_error_without_asking(tmp_path: Path) -> None:
