@@ -74,12 +74,12 @@ class AppContext:
         session.set_entries([], find_starter(paths.models))
         library = ModelLibrary(paths.models)
         library.found.connect(session.set_entries)
+        schemas = SchemaLibrary(paths.schemas)
         controller = ChatController(
-            store, client, session, settings, library.scan, Attachments(store, paths.attachments)
+            store, client, session, settings, library.scan, Attachments(store, paths.attachments), schemas
         )
         controller.trash.purged.connect(kept_chats.forget)
         extraction = ExtractionWorkspace(client, session, paths.extractions)
-        schemas = SchemaLibrary(paths.schemas)
         return cls(
             paths,
             settings,

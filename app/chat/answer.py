@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from app.chat.conversation import MessageView
 from app.chat.figures import seconds, statistics_line
 from app.chat.message_actions import ANSWER_ACTIONS, MessageAction
 from app.chat.message_view import MessageWidget
+from app.chat.structured_view import StructuredView
 from app.chat.text_view import TextView
 from app.storage.records import MessageStatus
 from app.theme import Theme
@@ -107,6 +109,7 @@ class Answer(MessageWidget):
         self._reasoning_began: float | None = None
         self._reasoning_ms: float | None = None
         self._fold: ReasoningFold | None = None
+        self._structured: StructuredView | None = None
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, px(20))
         self._column.setSpacing(px(6))
@@ -218,19 +221,47 @@ class Answer(MessageWidget):
         self._ending.style().polish(self._ending)
         self._ending.setText(ending)
         self._ending.setVisible(bool(ending))
+        self._show_structured()
         has_seed = isinstance((record.stats or {}).get("seed"), int)
         self.foot.set_unavailable(frozenset() if has_seed else frozenset({MessageAction.REPRODUCE}))
 
-    def _rewrite(self, content: str) -> None:
-        self._is_finished = False
-        self._ending.hide()
+    def _show_structured(self) -> None:
+        """Show an answer that was to have a form as a tree, and its text as JSON behind that."""
+        verdict = (self.view.record.stats or {}).get("structured")
+        if not isinstance(verdict, dict) or self._structured is not None:
+            return
+        try:
+            value = json.loads(self.view.record.content)
+        except (ValueError, RecursionError):
+            return
+        structured = self._structured = StructuredView(value, verdict, self._theme)
+        self._replace_body()
+        self.body.push(f"```json\n{structured.json_text}\n```")
+        self.body.finish()
         self.body.hide()
+        structured.notice.connect(self.notice)
+        structured.side_chosen.connect(lambda is_tree: self.body.setVisible(not is_tree))
+        self._column.insertWidget(self._column.indexOf(self.body), structured)
+
+    def _replace_body(self) -> None:
+        self.body.hide()
+        place = self._column.indexOf(self.body)
         self._column.removeWidget(self.body)
         self.body.deleteLater()
         self.body = AnswerBody(self._theme)
         self.body.notice.connect(self.notice)
         self.edited = self.body
-        self._column.insertWidget(1 if self._fold else 0, self.body)
+        self._column.insertWidget(place, self.body)
+
+    def _rewrite(self, content: str) -> None:
+        self._is_finished = False
+        if self._structured is not None:
+            self._column.removeWidget(self._structured)
+            self._structured.hide()
+            self._structured.deleteLater()
+            self._structured = None
+        self._ending.hide()
+        self._replace_body()
         self._pushed = self._waiting = content
         self._draw()
 

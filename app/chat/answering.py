@@ -16,7 +16,7 @@ from app.chat.closer_look import MAX_ALTERNATIVES, CloserLook, prefix_before
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
 from app.chat.generation import Generation
-from app.chat.options import effective, sampling_of
+from app.chat.options import effective, format_of, sampling_of
 from app.engine_client import EngineClient, RequestEvent
 from app.model_session import ModelSession
 from app.settings import Settings
@@ -207,6 +207,8 @@ class Answering(QObject):
             self.prompt(conversation, message.id),  # without the message while it is empty
             sampling=sampling_of(values, generation.seed),
             max_tokens=values["max_tokens"],
+            response_format=format_of(values),
+            certainty=format_of(values) is not None,
             conversation_id=conversation.record.id,
         )
         self._client.generate(request, generation.handle)

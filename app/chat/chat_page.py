@@ -15,6 +15,7 @@ from app.chat.conversation import MessageView
 from app.chat.empty_states import EmptyState
 from app.chat.figures import cost_line, reading_line
 from app.chat.message_actions import MessageAction
+from app.chat.schema_picker import SchemaPicker
 from app.chat.transcript import COLUMN_PX, Transcript
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
@@ -45,7 +46,9 @@ class ChatPage(QWidget):
         self._look = ("", QPoint())
         self.transcript = Transcript(theme)
         self.empty = EmptyState(theme)
-        self.composer = Composer(theme)
+        self.schema_picker = SchemaPicker(controller, theme)
+        self.schema_picker.notice.connect(self.show_notice)
+        self.composer = Composer(theme, self.schema_picker)
         self.notice_bar = NoticeBar(theme)
         self._stack = QStackedWidget()
         self._empty_holder = _Centred(self.empty)

@@ -43,7 +43,8 @@ class Composer(QWidget):
     attachment_opened = Signal(object)
     attachment_removed = Signal(object)
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, schema_picker: QWidget | None = None, parent: QWidget | None = None) -> None:
+        """``schema_picker`` stands beside the button that attaches."""
         super().__init__(parent)
         self._theme = theme
         self._is_busy = False
@@ -66,6 +67,8 @@ class Composer(QWidget):
         self._inside = QVBoxLayout(self._frame)
         self._foot = QHBoxLayout()
         self._foot.addWidget(self._attach)
+        if schema_picker is not None:
+            self._foot.addWidget(schema_picker)
         self._foot.addStretch(1)
         self._foot.addWidget(self._count)
         self._foot.addWidget(self._button)

@@ -25,6 +25,7 @@ from app.chat.presets import Presets
 from app.chat.trash import Trash
 from app.engine_client import EngineClient
 from app.model_session import ModelEntry, ModelSession
+from app.schema.library import SchemaLibrary
 from app.settings import Settings
 from app.storage.records import ConversationRecord, MessageStatus
 from app.storage.store import ChatStore
@@ -43,6 +44,7 @@ class ChatController(QObject):
         current_id: the conversation that is open; always one, unsent new ones included.
         presets: named options that a conversation may take over.
         attachments: of messages and drafts.
+        schemas: forms that answers can be asked to have.
         exchange: chats to files and back.
 
     Signals: as declared; each about a conversation or message carries its id, and views drop foreign ids.
@@ -74,6 +76,7 @@ class ChatController(QObject):
         settings: Settings,
         find_models: Callable[[], None],
         attachments: Attachments,
+        schemas: SchemaLibrary,
         parent: QObject | None = None,
     ) -> None:
         """``find_models`` begins to look through the models folder and hands the session what it finds."""
@@ -83,6 +86,7 @@ class ChatController(QObject):
         self._settings = settings
         self._find_models = find_models
         self.attachments = attachments
+        self.schemas = schemas
         self.presets = Presets(store, settings, self)
         self._collection = ConversationCollection(store, settings, self, self.presets.default_options)
         self._answering = Answering(client, session, self._collection, settings, attachments, self)

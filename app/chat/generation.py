@@ -98,6 +98,9 @@ class Generation(QObject):
                 is_aborted = event.reason is FinishReason.ABORTED
                 self.num_completion_tokens = event.stats.num_completion_tokens
                 stats = {**asdict(event.stats), "finish_reason": event.reason.value}
+                if event.structured is not None:
+                    num_tokens = event.stats.num_completion_tokens
+                    stats["structured"] = {**asdict(event.structured), "num_tokens": num_tokens}
                 self.end(MessageStatus.STOPPED if is_aborted else MessageStatus.COMPLETE, stats=stats)
             case RequestFailed():
                 self.end(MessageStatus.FAILED, error=event.message)

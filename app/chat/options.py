@@ -12,12 +12,18 @@ from PySide6.QtCore import QObject, Signal
 
 from app.settings import SETTINGS, Setting, Settings, Value
 from app.translation import tr
-from engine.protocol import SamplingParams
+from engine.protocol import FormatKind, ResponseFormat, SamplingParams
 
 OPTION_GROUP = tr("Answers")
 
 OPTIONS: tuple[Setting, ...] = tuple(setting for setting in SETTINGS if setting.group == OPTION_GROUP)
-_BY_KEY = {setting.key: setting for setting in OPTIONS}
+FORM_OPTIONS = (
+    Setting("schema", ""),  # JSON Schema that answers follow; "" for free text
+    Setting("schema_name", ""),
+    Setting("schema_afterwards", False),  # as ``ResponseFormat.check_afterwards``
+)
+"""What a conversation sets elsewhere than in the panel's rows."""
+_BY_KEY = {setting.key: setting for setting in (*OPTIONS, *FORM_OPTIONS)}
 
 
 def accepted(options: Mapping[str, Any]) -> dict[str, Value]:
@@ -34,7 +40,16 @@ def accepted(options: Mapping[str, Any]) -> dict[str, Value]:
 
 def effective(options: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """The value of every option: the conversation's own, else that of the settings."""
-    return {setting.key: settings.value(setting.key) for setting in OPTIONS} | accepted(options)
+    defaults = {setting.key: settings.value(setting.key) for setting in OPTIONS}
+    return defaults | {setting.key: setting.default for setting in FORM_OPTIONS} | accepted(options)
+
+
+def format_of(values: Mapping[str, Any]) -> ResponseFormat | None:
+    """The form that ``values`` of ``effective`` ask answers to have; None for free text."""
+    schema = str(values["schema"])
+    if not schema.strip():
+        return None
+    return ResponseFormat(FormatKind.JSON_SCHEMA, schema, bool(values["schema_afterwards"]))
 
 
 def sampling_of(values: Mapping[str, Any], seed: int | None = None) -> SamplingParams:

@@ -96,6 +96,11 @@ class SchemaEditor(QWidget):
         return self.edit.toPlainText()
 
     @property
+    def name(self) -> str:
+        """What the schema calls itself; "" when it does not."""
+        return self._form.title
+
+    @property
     def is_usable(self) -> bool:
         """Answers can be asked for in this form."""
         return self.verdict.is_usable(checks_afterwards=self.checks_afterwards)

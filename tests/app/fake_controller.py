@@ -14,6 +14,7 @@ from app.chat.folders import Folders
 from app.chat.presets import Presets
 from app.chat.trash import Trash
 from app.model_session import ModelEntry
+from app.schema.library import SchemaLibrary
 from app.settings import Settings
 from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import ModelInfo, Role
@@ -120,6 +121,7 @@ class FakeController(QObject):
         self.trash = Trash(_NoStore())  # type: ignore[arg-type]
         self._filter = ""
         self.presets = Presets(_NoStore(), Settings())  # type: ignore[arg-type]
+        self.schemas = SchemaLibrary(Path("/nowhere"))
         self.takes_messages = True
         self.attachments = Attachments(_NoStore(), Path("/nowhere"))  # type: ignore[arg-type]
         self.current_id = self._make("", in_list=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.chat.options import OPTIONS, OptionValues, accepted, effective, sampling_of
+from app.chat.options import FORM_OPTIONS, OPTIONS, OptionValues, accepted, effective, sampling_of
 from app.chat.options_panel import OptionsPanel
 from app.chat.presets import PRESET_KEY, PresetError
 from app.settings import Settings
@@ -18,7 +18,7 @@ from tests.app.conftest import Bench, BenchMaker
 def test_a_chats_own_options_go_before_the_settings(settings: Settings) -> None:
     settings.set("top_k", 7)
     values = effective({"temperature": 0.0, "seed": 5, "top_p": "much", "unknown": 1}, settings)
-    assert set(values) == {setting.key for setting in OPTIONS}
+    assert set(values) == {setting.key for setting in (*OPTIONS, *FORM_OPTIONS)}
     sampling = sampling_of(values)
     assert (sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed) == (0.0, 7, 0.95, 5)
     assert sampling_of(values, seed=9).seed == 9

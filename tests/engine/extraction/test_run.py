@@ -103,7 +103,9 @@ def test_a_request_that_fails_is_a_rows_error_and_can_be_tried_again(bench: Benc
         request = others.pop(0)
         seen.append(request.messages[0].content[-6:])
         bench.finish(request)
-    assert seen == ["text 1", "text 2", "text 3", "text 4", "text 0"], "a row that is asked about is not asked twice"
+    assert seen == ["text 1", "text 2", "text 3", "text 4", "text 0"], (
+        "a row that is asked about is not asked twice"
+    )
     assert bench.run.is_finished
 
 

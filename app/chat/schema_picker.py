@@ -1,0 +1,131 @@
+"""The form of the next answers: free text, a saved schema, one of the gallery, or one that is edited here."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+
+from app.chat.controller import ChatController
+from app.schema.editor import SchemaEditor
+from app.schema.library import SavedSchema, SchemaLibrary
+from app.theme import Theme
+from app.translation import tr
+from app.widgets.buttons import LookButton, TextButton
+
+_OWN_NAME = tr("A schema of its own")
+
+
+class SchemaPicker(TextButton):
+    """Shows the form that answers of the open chat have, and lets the person choose another.
+
+    Signals:
+        notice(text): a schema could not be used.
+    """
+
+    notice = Signal(str)
+
+    def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(theme, "", "braces", parent)
+        self._controller = controller
+        self._theme = theme
+        self.clicked.connect(self._show_menu)
+        controller.conversation_opened.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self, *_arguments: object) -> None:
+        """Show the form of the open chat's answers."""
+        options = self._controller.current_conversation.options
+        name = str(options.get("schema_name") or _OWN_NAME) if options.get("schema") else ""
+        self.setText(name[:32].replace("&", "&&"))
+        words = tr("Answers follow the schema {name}", name=name) if name else tr("Answers are free text")
+        self.setAccessibleName(words)
+        self.setToolTip(words)
+
+    def make_menu(self) -> QMenu:
+        """The forms to choose from."""
+        menu = QMenu(self)
+        options = self._controller.current_conversation.options
+        free = menu.addAction(tr("Free text"))
+        free.setCheckable(True)
+        free.setChecked(not options.get("schema"))
+        free.triggered.connect(lambda: self.choose("", ""))
+        menu.addSeparator()
+        for saved in self._controller.schemas.own():
+            self._add(menu, saved)
+        gallery = menu.addMenu(tr("Gallery"))
+        for saved in self._controller.schemas.gallery():
+            self._add(gallery, saved)
+        menu.addSeparator()
+        words = tr("Edit the schema…") if options.get("schema") else tr("Make a schema…")
+        menu.addAction(words).triggered.connect(self._edit)
+        return menu
+
+    def choose(self, name: str, text: str, *, checks_afterwards: bool = False) -> None:
+        """Let the open chat's answers have this form; an empty text is free text."""
+        own = {"schema", "schema_name", "schema_afterwards"}
+        options = {
+            key: value for key, value in self._controller.current_conversation.options.items() if key not in own
+        }
+        if text:
+            options |= {"schema": text, "schema_name": name, "schema_afterwards": checks_afterwards}
+        self._controller.set_options(options)
+        self.refresh()
+
+    def _add(self, menu: QMenu, saved: SavedSchema) -> None:
+        options = self._controller.current_conversation.options
+        action = menu.addAction(saved.name.replace("&", "&&"))
+        action.setCheckable(True)
+        action.setChecked(options.get("schema") == saved.text)
+        action.triggered.connect(partial(self._choose_saved, saved))
+
+    def _choose_saved(self, saved: SavedSchema, _checked: bool = False) -> None:
+        self.choose(saved.name, saved.text)
+
+    def _show_menu(self) -> None:
+        menu = self.make_menu()
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+
+    def _edit(self) -> None:
+        options = self._controller.current_conversation.options
+        dialog = SchemaDialog(self._controller.schemas, str(options.get("schema") or ""), self._theme, self)
+        dialog.editor.notice.connect(self.notice)
+        if dialog.exec() == QDialog.DialogCode.Accepted:
+            editor = dialog.editor
+            name = str(options.get("schema_name") or "") if editor.text == options.get("schema") else ""
+            self.choose(name or editor.name or _OWN_NAME, editor.text, checks_afterwards=editor.checks_afterwards)
+        dialog.deleteLater()
+
+
+class SchemaDialog(QDialog):
+    """The schema editor in a window of its own.
+
+    Attributes:
+        editor: holds the schema.
+    """
+
+    def __init__(self, library: SchemaLibrary, text: str, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("The form of answers"))
+        px = theme.px
+        self.resize(px(860), px(560))
+        self.editor = SchemaEditor(library, theme)
+        self.use = LookButton(theme, tr("Use"), "primary")
+        self.use.clicked.connect(self.accept)
+        cancel = LookButton(theme, tr("Cancel"))
+        cancel.clicked.connect(self.reject)
+        buttons = QHBoxLayout()
+        buttons.addStretch(1)
+        buttons.addWidget(cancel)
+        buttons.addWidget(self.use)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(px(16), px(16), px(16), px(16))
+        column.setSpacing(px(12))
+        column.addWidget(self.editor, 1)
+        column.addLayout(buttons)
+        self.editor.changed.connect(lambda _: self.use.setEnabled(self.editor.is_usable))
+        if text:
+            self.editor.show_schema(text)
+        self.use.setEnabled(self.editor.is_usable)
