@@ -1,4 +1,4 @@
-"""Brings a prefix from a snapshot back into the KV cache, a few megabytes at a time.
+"""Brings a prefix from a snapshot back into the KV cache, some milliseconds at a time.
 
 It works like a sequence that computes: its table holds the path, so that nothing of it is evicted, and what has
 arrived enters the tree at the end. The first block that is damaged ends it; what came before it stays.
@@ -6,6 +6,7 @@ arrived enters the tree at the end. The first block that is damaged ends it; wha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,8 @@ from engine.cache.snapshot_file import (
 from engine.kernels.backend import Backend
 from engine.model.plan import BLOCK_SIZE
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 1 << 20  # read, checked and written while it lies in the processor's cache
+ADVANCE_S = 0.02  # of one ``advance``
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Restoration:
         self._table = kv_cache.hold(self._token_ids)
         self._next = len(self._table.block_ids)
         self._end = min(len(path), self._next + kv_cache.num_blocks - kv_cache.num_active_blocks)
+        num_buffered = max(1, CHUNK_BYTES // backend.block_bytes)
+        self._buffer = np.empty((num_buffered, backend.block_bytes), np.uint8)
         self.num_tokens_before = self.num_tokens = self._next * BLOCK_SIZE
         self.is_done = False
         self.is_damaged = False
@@ -104,18 +108,11 @@ class Restoration:
         """Bring the next blocks; afterwards the KV cache may have evicted others."""
         if self.is_done:
             return
-        count = self._run_length(max(1, CHUNK_BYTES // self._backend.block_bytes))
-        if count > 0:
-            first = self._path[self._next]
-            data = np.empty((count, self._backend.block_bytes), np.uint8)
-            num_sound = first.file.read_blocks(first.index, data)
-            if num_sound:
-                block_ids = self._table.block_ids[self._next : self._next + num_sound]
-                self._backend.write_blocks(block_ids, data[:num_sound])
-            self._next += num_sound
-            self.is_damaged = num_sound < count
-            if self.is_damaged:
-                self._on_damaged(first.file)
+        deadline = time.perf_counter() + ADVANCE_S
+        while self._next < self._end and not self.is_damaged:
+            self._bring_run()
+            if time.perf_counter() >= deadline:
+                break
         if self.is_damaged or self._next == self._end:
             self._finish()
 
@@ -124,11 +121,24 @@ class Restoration:
         if not self.is_done:
             self._finish()
 
+    def _bring_run(self) -> None:
+        """Bring the next blocks that follow each other in one file."""
+        first = self._path[self._next]
+        data = self._buffer[: self._run_length(len(self._buffer))]
+        num_sound = first.file.read_blocks(first.index, data)
+        if num_sound:
+            block_ids = self._table.block_ids[self._next : self._next + num_sound]
+            self._backend.write_blocks(block_ids, data[:num_sound])
+        self._next += num_sound
+        self.is_damaged = num_sound < len(data)
+        if self.is_damaged:
+            self._on_damaged(first.file)
+
     def _run_length(self, most: int) -> int:
-        """How many of the next blocks follow each other in one file."""
-        first = self._path[self._next] if self._next < self._end else None
+        """How many of the next blocks, at least one, follow each other in one file."""
+        first = self._path[self._next]
         count = 0
-        while first is not None and count < most and self._next + count < self._end:
+        while count < most and self._next + count < self._end:
             block = self._path[self._next + count]
             if block.file is not first.file or block.index != first.index + count:
                 break

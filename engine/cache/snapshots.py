@@ -19,7 +19,7 @@ from engine.cache.history import History, TokenIds
 from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
 from engine.cache.radix_tree import Node
-from engine.cache.restoration import CHUNK_BYTES, Restoration, find_path
+from engine.cache.restoration import Restoration, find_path
 from engine.cache.snapshot_file import (
     ROOT_NAME,
     Attachment,
@@ -32,6 +32,8 @@ from engine.cache.snapshot_file import (
 from engine.cache.snapshot_store import SnapshotStore
 from engine.kernels.backend import Backend
 from engine.model.plan import BLOCK_SIZE
+
+CHUNK_BYTES = 4 << 20  # copied at once: a few milliseconds
 
 _log = logging.getLogger(__name__)
 

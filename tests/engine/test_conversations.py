@@ -212,6 +212,7 @@ def test_a_stop_during_reopening_ends_it(tmp_path: Path, monkeypatch: pytest.Mon
     with _started(tmp_path) as log:
         _ask(log, "a", TALE)
     monkeypatch.setattr(restoration, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(restoration, "ADVANCE_S", 0.0)
     slow = restoration.Restoration.advance
 
     def advance(self: restoration.Restoration) -> None:
@@ -233,6 +234,7 @@ def test_others_stream_while_a_conversation_is_reopened(tmp_path: Path, monkeypa
     with _started(tmp_path) as log:
         _ask(log, "a", TALE)
     monkeypatch.setattr(restoration, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(restoration, "ADVANCE_S", 0.0)
     steps: list[str] = []
     slow = restoration.Restoration.advance
 

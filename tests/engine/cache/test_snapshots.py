@@ -113,6 +113,7 @@ class Machine:
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_store, "MIN_FREE_BYTES", 0)
     monkeypatch.setattr(restoration, "CHUNK_BYTES", 2 * 64)
+    monkeypatch.setattr(restoration, "ADVANCE_S", 0.0)
     monkeypatch.setattr(snapshots, "CHUNK_BYTES", 2 * 64)
 
 
