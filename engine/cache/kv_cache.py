@@ -79,6 +79,7 @@ class KVCache:
         self._copy_block = copy_block
         self._match = self._tree.match_checkpoint if needs_checkpoints else self._tree.match
         self._tables: set[BlockTable] = set()
+        self._givers: dict[BlockTable, Callable[[], None]] = {}
 
     @property
     def num_blocks(self) -> int:
@@ -125,10 +126,14 @@ class KVCache:
             self._take_state(table, match)
         return table
 
-    def hold(self, token_ids: Sequence[int]) -> BlockTable:
-        """Make a table that holds the full blocks of ``token_ids`` that are cached, and no other slots."""
+    def hold(self, token_ids: Sequence[int], give_way: Callable[[], None]) -> BlockTable:
+        """Make a table that holds the full blocks of ``token_ids`` that are cached, and no other slots.
+
+        ``give_way`` is called when another table needs room and none can be evicted; it must end this one.
+        """
         table = BlockTable(self._tree.root)
         self._tables.add(table)
+        self._givers[table] = give_way
         self._share(table, self._tree.match(token_ids, len(token_ids)).nodes)
         return table
 
@@ -242,14 +247,19 @@ class KVCache:
         table._node = self._tree.root
 
     def _grow(self, table: BlockTable, count: int) -> bool:
-        shortage = count - self._pool.num_free
-        if shortage > 0 and self._tree.evict(shortage) < shortage:
-            return False
+        while (shortage := count - self._pool.num_free) > 0:
+            if self._tree.evict(shortage) == shortage:
+                continue
+            giver = next((each for each in self._givers if each is not table), None)
+            if giver is None:
+                return False
+            self._givers[giver]()
         after = int(table.block_ids[-1]) if len(table.block_ids) else None
         table._append(self._pool.allocate(count, after))
         return True
 
     def _end(self, table: BlockTable) -> None:
         self._tables.remove(table)
+        self._givers.pop(table, None)
         self._pool.release(table.block_ids.tolist())
         table._size = 0

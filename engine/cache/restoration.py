@@ -1,7 +1,8 @@
 """Brings a prefix from a snapshot back into the KV cache, some milliseconds at a time.
 
 It works like a sequence that computes: its table holds the path, so that nothing of it is evicted, and what has
-arrived enters the tree at the end. The first block that is damaged ends it; what came before it stays.
+arrived enters the tree at the end. The first block that is damaged ends it, and so does a sequence that runs and
+needs the room; what came before stays.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Restoration:
         self._path = path
         self._on_damaged = on_damaged
         self._token_ids = [token_id for block in path for token_id in block.record.token_ids]
-        self._table = kv_cache.hold(self._token_ids)
+        self._table = kv_cache.hold(self._token_ids, self.cancel)
         self._next = len(self._table.block_ids)
         self._end = min(len(path), self._next + kv_cache.num_blocks - kv_cache.num_active_blocks)
         num_buffered = max(1, CHUNK_BYTES // backend.block_bytes)

@@ -221,6 +221,26 @@ def test_a_pool_too_small_takes_what_fits(machine: Machine, tmp_path: Path) -> N
     small.cache.check_integrity()
 
 
+def test_what_runs_takes_the_room_of_what_comes_back(machine: Machine, tmp_path: Path) -> None:
+    machine.read("a", CHAT)
+    machine.rest()
+    small = Machine(tmp_path, num_blocks=8)
+    running = small.cache.acquire([50] * 20)
+    assert small.cache.reserve(running, 16)
+    found = small.snapshots.find("a", [*CHAT, 1])
+    assert found is not None
+    found.advance()
+    assert not found.is_done
+    assert small.cache.reserve(running, 5 * 16)
+    assert found.is_done
+    small.cache.check_integrity()
+    assert found.num_tokens == 32
+    assert small.cache.reserve(running, 8 * 16)
+    assert not small.cache.reserve(running, 9 * 16)
+    small.cache.release(running, [50] * 128, 0)
+    small.cache.check_integrity()
+
+
 def test_what_is_evicted_while_it_is_written_ends_the_file(machine: Machine) -> None:
     machine.read("a", CHAT[:96])
     machine.disk.is_held = True
