@@ -55,7 +55,7 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
     reporter.reported.connect(controller.notice, Qt.ConnectionType.QueuedConnection)
     install_exception_hooks(reporter.reported.emit)
     theme = apply_theme(application, context.settings)
-    window = MainWindow(controller, context.settings, theme, _features(context, theme))
+    window = MainWindow(controller, context.settings, theme, feature_pages(context, theme))
 
     def on_second_start(path: str) -> None:
         window.come_forward()
@@ -80,7 +80,7 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
         signals.close()
 
 
-def _features(context: AppContext, theme: Theme) -> list[PageEntry]:
+def feature_pages(context: AppContext, theme: Theme) -> list[PageEntry]:
     """The pages beside the chat: one line each."""
     return [
         PageEntry(

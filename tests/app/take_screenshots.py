@@ -8,21 +8,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from PySide6.QtCore import QEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.context import AppContext
 from app.settings import Settings
 from app.theme import Theme
 from app.window.main_window import MainWindow
+from app.window.pages import PageEntry
 from tests.app.fake_controller import FakeController
+from tests.app.features import make_features
 
 SIZE = (1280, 820)
-PAGES = ("chat", "settings", "trash")
 
 
-def make_window(theme_name: str, zoom: float) -> tuple[MainWindow, FakeController]:
+def make_window(
+    theme_name: str, zoom: float, features: Callable[[Theme], Sequence[PageEntry]] = lambda _theme: ()
+) -> tuple[MainWindow, FakeController]:
     """The window over the fake controller, filled with the chats of the design's sketches."""
     application = QApplication.instance()
     assert isinstance(application, QApplication)
@@ -31,30 +38,42 @@ def make_window(theme_name: str, zoom: float) -> tuple[MainWindow, FakeControlle
     settings.set("zoom", zoom)
     fake = FakeController()
     fake.fill()
-    window = MainWindow(fake, settings, Theme(application, settings))  # type: ignore[arg-type]
+    theme = Theme(application, settings)
+    window = MainWindow(fake, settings, theme, features(theme))  # type: ignore[arg-type]
     window.resize(int(SIZE[0] * zoom), int(SIZE[1] * zoom))
     window.show()
     message_id = fake.begin_answer()
     fake.push(message_id, "Python's sort is stable, so lines with the same key keep the order they had. ")
     fake.push(message_id, "With **reverse=True** that still holds")
+    fake.context_used.emit(1204, 1148, 8192)
     return window, fake
 
 
-def pictures(
-    pages: tuple[str, ...] = PAGES, zooms: tuple[float, ...] = (1.0, 2.0)
-) -> Iterator[tuple[str, QWidget]]:
-    """Each name with the window that shows it; grab it before the next one is asked for."""
+def pictures(home: Path, zooms: Sequence[float] = (1.0, 2.0)) -> Iterator[tuple[str, QWidget]]:
+    """Each name with the window that shows it; grab it before the next one is asked for.
+
+    Whatever a page keeps on the disk lies below ``home``.
+    """
     for theme_name in ("light", "dark"):
         for zoom in zooms:
-            window, fake = make_window(theme_name, zoom)
+            contexts: list[AppContext] = []
+
+            def features(theme: Theme, contexts: list[AppContext] = contexts) -> Sequence[PageEntry]:
+                context, pages = make_features(home, theme)
+                contexts.append(context)
+                return pages
+
+            window, fake = make_window(theme_name, zoom, features)
             fake.delete_conversations([record.id for record in fake.conversations if "Regex" in record.title])
-            for page in pages:
-                window.show_page(page)
-                QApplication.processEvents()
-                yield f"{page}-{theme_name}" + ("" if zoom == 1 else f"-{zoom * 100:.0f}"), window
+            for entry in window.pages.entries:
+                window.show_page(entry.name)
+                QTest.qWait(60)
+                yield f"{entry.name}-{theme_name}" + ("" if zoom == 1 else f"-{zoom * 100:.0f}"), window
             window.close()
             window.deleteLater()
-            QApplication.sendPostedEvents(None, 0)
+            for context in contexts:
+                context.close()
+            QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def main() -> int:
@@ -65,10 +84,11 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     application = QApplication(sys.argv[:1])
-    for name, window in pictures():
-        application.processEvents()
-        window.grab().save(str(folder / f"{name}.png"))
-        print(folder / f"{name}.png")
+    with tempfile.TemporaryDirectory(prefix="fireside-pictures-") as home:
+        for name, window in pictures(Path(home)):
+            window.grab().save(str(folder / f"{name}.png"))
+            print(folder / f"{name}.png")
+    application.processEvents()
     return 0
 
 

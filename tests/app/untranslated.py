@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from app import translation
 from app.translation import Language
@@ -42,6 +44,7 @@ from app.settings import SETTINGS, Settings  # noqa: E402
 from app.theme import Theme  # noqa: E402
 from app.window.main_window import MainWindow  # noqa: E402
 from tests.app.fake_controller import FakeController  # noqa: E402
+from tests.app.features import make_features  # noqa: E402
 
 _KEYS = re.compile(r"\b(?:Ctrl|Alt|Shift)\+\S+|\b(?:F\d+|Esc|Enter)\b")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
@@ -90,7 +93,10 @@ def main() -> int:
     application = QApplication(sys.argv[:1])
     settings, fake = Settings(), FakeController()
     fake.fill()
-    window = MainWindow(fake, settings, Theme(application, settings))  # type: ignore[arg-type]
+    theme = Theme(application, settings)
+    home = tempfile.TemporaryDirectory(prefix="fireside-untranslated-")
+    context, features = make_features(Path(home.name), theme)
+    window = MainWindow(fake, settings, theme, features)  # type: ignore[arg-type]
     window.show()
     known = {record.title for record in fake.conversations} | {folder.name for folder in fake.folders.records()}
     known |= {entry.name for entry in fake.models} | {entry.detail for entry in fake.models}
@@ -110,6 +116,8 @@ def main() -> int:
     for setting in SETTINGS:
         words = (setting.title, setting.help, setting.group, setting.least_word, *setting.words)
         found.update(word for word in words if is_forgotten(word, known))
+    context.close()
+    home.cleanup()
     print("\n".join(sorted(found)), end="")
     return 0
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QAccessibleEvent
@@ -16,10 +18,13 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+from app.settings import Settings
 from app.storage.records import MessageStatus
+from app.theme import Theme
 from app.window.main_window import MainWindow
 from engine.protocol import Role
 from tests.app.fake_controller import FakeController
+from tests.app.features import make_features
 
 CONTROLS = (QAbstractButton, QAbstractItemView, QAbstractSpinBox, QLineEdit, QPlainTextEdit, QTextEdit)
 
@@ -156,3 +161,22 @@ def test_right_to_left_interface_has_no_gap(window: MainWindow, qapp: QApplicati
         assert window.sidebar.x() > window.pages.x()
     finally:
         qapp.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+
+
+def test_the_pages_of_features_can_be_heard_too(
+    fake: FakeController, settings: Settings, theme: Theme, qtbot: QtBot, tmp_path: Path
+) -> None:
+    context, pages = make_features(tmp_path, theme)
+    window = MainWindow(fake, settings, theme, pages)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window.show()
+    try:
+        for entry in pages:
+            window.show_page(entry.name)
+            page = window.pages.page(entry.name)
+            controls = [one for one in _controls(window) if page.isAncestorOf(one) and one.isVisible()]
+            assert len(controls) > 3, entry.name
+            assert _nameless(controls) == [], entry.name
+    finally:
+        window.close()
+        context.close()
