@@ -89,8 +89,8 @@ class Engine:
         """
         if sequence.num_prompt_tokens == 0:
             raise InvalidParameterError("The prompt is empty; write something first.")
-        if sequence.num_prompt_tokens >= self.context_length:
-            raise ContextOverflowError(sequence.num_prompt_tokens + 1, self.context_length)
+        if sequence.num_tokens >= self.context_length:
+            raise ContextOverflowError(sequence.num_tokens + 1, self.context_length)
         self._scheduler.add(sequence)
 
     def finish(self, sequence: Sequence, reason: FinishReason) -> None:
@@ -155,6 +155,8 @@ class Engine:
             else:
                 self._scheduler.commit(share, new.num_accepted)
                 share.sequence.num_forced_tokens += new.num_forced
+                if share.sequence.max_tokens == 0 and share.sequence.num_missing_tokens == 0:
+                    new.reason = FinishReason.LENGTH
                 if new.reason is not None:
                     self._scheduler.finish(share.sequence, new.reason)
             token_ids, rankings = tuple(new.token_ids), tuple(new.rankings[: len(new.token_ids)])

@@ -58,6 +58,13 @@ class RereadReason(str, Enum):
     CONTEXT_SHIFTED = "context_shifted"  # the oldest turns left the context
 
 
+class ContextPolicy(str, Enum):
+    """What happens when a conversation outgrows the context; a single message that cannot fit is refused always."""
+
+    STOP = "stop"  # it is refused, or its answer ends with ``FinishReason.CONTEXT``, with numbers
+    KEEP_RECENT = "keep_recent"  # the oldest turns leave, the system prompt stays; ``ContextShifted`` says which
+
+
 class Priority(IntEnum):
     """Whose request is computed first."""
 
@@ -141,6 +148,21 @@ class GenerateRequest:
     response_format: ResponseFormat | None = None
     certainty: bool = False
     tools: tuple[Tool, ...] = ()
+    context_policy: ContextPolicy = ContextPolicy.STOP
+
+
+@dataclass(frozen=True)
+class PrefillDraft:
+    """Read ahead what the person is about to send, while nothing else is to be computed.
+
+    ``messages`` end with the draft as it is now, or a part that will hardly change: what was pasted or attached.
+    A new draft takes the place of the last one, and a request of the same conversation takes over what was read.
+    Without messages reading ends. Never answered.
+    """
+
+    conversation_id: str
+    messages: tuple[Message, ...] = ()
+    context_policy: ContextPolicy = ContextPolicy.STOP
 
 
 @dataclass(frozen=True)
@@ -199,6 +221,7 @@ Command = (
     LoadModel
     | EjectModel
     | GenerateRequest
+    | PrefillDraft
     | SetPriority
     | AbortRequest
     | CountTokens
@@ -278,6 +301,20 @@ class RequestStarted:
 
 
 @dataclass(frozen=True)
+class ContextShifted:
+    """Messages of a request are outside the context and not read by the model.
+
+    Comes before the request starts and, when its answer outgrows the context, again while it runs.
+    ``dropped_messages`` are indices into the request's messages.
+    """
+
+    request_id: str
+    dropped_messages: tuple[int, ...]
+    num_prompt_tokens: int
+    context_length: int
+
+
+@dataclass(frozen=True)
 class PromptProgress:
     """Tokens of the prompt that have been computed (reused ones included)."""
 
@@ -347,6 +384,11 @@ class RequestStats:
     num_snapshot_tokens: int = 0  # of those reused, from the disk
     reread_reason: RereadReason = RereadReason.NOTHING  # why more than the new text was read
     num_reread_tokens: int = 0  # read again
+    num_read_tokens: int = 0  # of the prompt, computed for this request
+    num_forced_tokens: int = 0  # of the completion, that a constraint forced
+    num_proposed_tokens: int = 0  # that were proposed and verified
+    num_accepted_tokens: int = 0  # of these, that were right
+    context_length: int = 0
 
 
 @dataclass(frozen=True)
@@ -403,6 +445,7 @@ Event = (
     | ModelLoadFailed
     | ModelEjected
     | RequestStarted
+    | ContextShifted
     | PromptProgress
     | Delta
     | ToolCalled

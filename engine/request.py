@@ -7,14 +7,16 @@ leave as ``Delta`` events. It holds the request's clock, too. It does not know t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence as Tokens
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine.conversations import Reuse
-from engine.errors import ContextOverflowError, InvalidParameterError
+from engine.errors import InvalidParameterError
+from engine.prompt import encode, make_prompt
 from engine.protocol import (
     Channel,
+    ContextPolicy,
+    ContextShifted,
     Delta,
     Event,
     FinishReason,
@@ -25,6 +27,7 @@ from engine.protocol import (
     RequestFinished,
     RequestStarted,
     RequestStats,
+    RereadReason,
     ResponseFormat,
     Role,
     StructuredResult,
@@ -87,12 +90,14 @@ class _Clock:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What ``Request.prepare`` made of the messages: tokens, and the way back from tokens to text."""
+    """What ``Request.prepare`` made of the messages: tokens, the way back to text, and what did not fit."""
 
     sequence: Sequence
     text: TextStream
     channels: ChannelStream
     notices: tuple[str, ...]
+    context_length: int
+    dropped: range = range(0)
     opens_reasoning: bool = False
     form: StructuredAnswer | None = None
 
@@ -120,6 +125,8 @@ class Request:
         self._priority = command.priority
         self._form: StructuredAnswer | None = None
         self._clock = _Clock(submitted_s)
+        self._dropped = range(0)
+        self._context_length = 0
         self._text: TextStream | None = None
         self._channels: ChannelStream | None = None
         self._stop = StopStrings(command.stop)
@@ -143,17 +150,44 @@ class Request:
         return self._with_form(model, prepared, self._command.response_format)
 
     def _prepare_text(self, model: LoadedModel) -> Prepared:
-        prompt, messages = self._command.prompt, self._command.messages
-        if prompt is not None:
-            token_ids = _encode(model, [(prompt, True)])
+        if self._command.prompt is not None:
+            token_ids = encode(model, [(self._command.prompt, True)])
             return self._prepared(model, token_ids, _OneChannel(), continues_text=True)
-        continues = messages[-1].role is Role.ASSISTANT
+        messages = self._command.messages
         tools = self._command.tools
-        rendered = model.template.render(messages, continue_last=continues, tools=tools)
-        token_ids = _encode(model, rendered.segments)
-        channels = model.template.new_splitter(rendered, tools)
-        prepared = self._prepared(model, token_ids, channels, continues, rendered.notices)
-        return replace(prepared, opens_reasoning=rendered.opens_reasoning)
+        prompt = make_prompt(model, messages, self._command.context_policy, tools)
+        channels = model.template.new_splitter(prompt.rendered, tools)
+        continues = messages[-1].role is Role.ASSISTANT
+        prepared = self._prepared(model, prompt.token_ids, channels, continues, prompt.rendered.notices)
+        return replace(prepared, dropped=prompt.dropped, opens_reasoning=prompt.rendered.opens_reasoning)
+
+    @property
+    def can_shift(self) -> bool:
+        """Whether an answer that fills the context may go on without the oldest turns; one with a form does not."""
+        command = self._command
+        keeps_recent = command.context_policy is ContextPolicy.KEEP_RECENT
+        return keeps_recent and bool(command.messages) and command.response_format is None
+
+    def prepare_shift(self, model: LoadedModel) -> Prepared | None:
+        """What goes on after the context is full, without the oldest turns; None where none can leave.
+
+        Changes nothing, so that any thread may do it.
+        """
+        full = self.sequence
+        assert full is not None, "begun"
+        assert self._text is not None, "begun"
+        assert self._channels is not None, "begun"
+        completion = full.token_ids[full.num_prompt_tokens :]
+        messages, tools = self._command.messages, self._command.tools
+        prompt = make_prompt(model, messages, ContextPolicy.KEEP_RECENT, tools, len(completion))
+        room = model.info.context_length - len(prompt.token_ids) - len(completion)
+        if len(prompt.dropped) <= len(self._dropped) or room <= 0:
+            return None
+        sequence = Sequence(
+            self.request_id, prompt.token_ids, full.sampler, full.max_tokens, full.end_token_ids, full.constraint
+        )
+        sequence.continue_from(full)
+        return Prepared(sequence, self._text, self._channels, (), model.info.context_length, prompt.dropped)
 
     def _with_form(self, model: LoadedModel, prepared: Prepared, wanted: ResponseFormat) -> Prepared:
         """What was prepared, its sequence bound to the form of the answer."""
@@ -194,14 +228,20 @@ class Request:
         end_token_ids = model.tokenizer.end_token_ids
         sequence = Sequence(self.request_id, token_ids, self._sampler, max_tokens, end_token_ids)
         sequence.num_logprobs = self._command.logprobs
-        return Prepared(sequence, model.new_text_stream(continues_text), channels, notices)
+        text = model.new_text_stream(continues_text)
+        return Prepared(sequence, text, channels, notices, model.info.context_length)
 
     def begin(self, prepared: Prepared) -> list[Event]:
-        """Take over what was prepared; returns its notices."""
+        """Take over what was prepared; returns its notices, and what has left the context."""
         self.sequence, self._text, self._channels = prepared.sequence, prepared.text, prepared.channels
         self.sequence.priority = self._priority
         self._form = prepared.form
-        return [Notice(notice, self.request_id) for notice in prepared.notices]
+        self._dropped, self._context_length = prepared.dropped, prepared.context_length
+        events: list[Event] = [Notice(notice, self.request_id) for notice in prepared.notices]
+        if prepared.dropped and self.sequence.num_tokens < self._context_length:
+            num_tokens, dropped = self.sequence.num_prompt_tokens, tuple(prepared.dropped)
+            events.append(ContextShifted(self.request_id, dropped, num_tokens, self._context_length))
+        return events
 
     def set_priority(self, priority: Priority) -> None:
         """Change whose turn it is, also while it runs."""
@@ -290,6 +330,7 @@ class Request:
     def _stats(self) -> RequestStats:
         clock, sequence = self._clock, self.sequence
         now = time.perf_counter()
+        is_shifted = bool(self._dropped) and self.reuse.reason is RereadReason.CHANGED
         num_completion = self.num_completion_tokens
         first = clock.first_token_s
         generation_s = (clock.last_token_s or 0.0) - first if first is not None else 0.0
@@ -304,14 +345,11 @@ class Request:
             tokens_per_second=(num_completion - 1) / generation_s if generation_s > 0 else 0.0,
             seed=self._sampler.seed,
             num_snapshot_tokens=self.reuse.num_snapshot_tokens,
-            reread_reason=self.reuse.reason,
+            reread_reason=RereadReason.CONTEXT_SHIFTED if is_shifted else self.reuse.reason,
             num_reread_tokens=self.reuse.num_reread_tokens,
+            num_read_tokens=sequence.num_read_tokens if sequence else 0,
+            num_forced_tokens=sequence.num_forced_tokens if sequence else 0,
+            num_proposed_tokens=sequence.num_proposed_tokens if sequence else 0,
+            num_accepted_tokens=sequence.num_accepted_tokens if sequence else 0,
+            context_length=self._context_length,
         )
-
-
-def _encode(model: LoadedModel, segments: Tokens[tuple[str, bool]]) -> list[int]:
-    """Tokens of a prompt; one that cannot fit is refused by its length, before it is tokenized for seconds."""
-    num_least = model.tokenizer.least_num_tokens(sum(len(text) for text, _ in segments))
-    if num_least >= model.info.context_length:
-        raise ContextOverflowError(num_least, model.info.context_length, is_least=True)
-    return model.tokenizer.encode_prompt(segments)

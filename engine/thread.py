@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from engine.config import EngineConfig
 from engine.conversations import Conversations
+from engine.draft import Draft
 from engine.engine import Engine, StepOutput
 from engine.errors import EngineError, ModelNotLoadedError
 from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
@@ -41,6 +42,7 @@ from engine.protocol import (
     ModelLoaded,
     ModelLoadFailed,
     Notice,
+    PrefillDraft,
     RequestFailed,
     SetPriority,
     SetSnapshotQuota,
@@ -119,6 +121,7 @@ class _Worker:
         self._engine: Engine | None = None
         self._conversations = Conversations(config.snapshot_folder, config.snapshot_quota_bytes)
         self._requests: dict[str, Request] = {}
+        self._draft: Draft | None = None
         self._is_stopping = False
 
     def run(self) -> None:
@@ -164,6 +167,8 @@ class _Worker:
             case SetPriority(request_id, priority):
                 if request_id in self._requests:
                     self._requests[request_id].set_priority(priority)
+            case PrefillDraft():
+                self._read_draft(message)
             case CountTokens():
                 self._count_tokens(message)
             case LoadModel():
@@ -212,6 +217,8 @@ class _Worker:
             self._emit(RequestFailed(command.request_id, _sentence(error)))
             return
         self._requests[request.request_id] = request
+        if self._draft is not None and self._draft.conversation_id == request.conversation_id:
+            self._stop_draft()
         if not self._loads.is_loading:
             self._begin(request)
 
@@ -249,6 +256,35 @@ class _Worker:
             self._engine.add(request.sequence)
         except Exception as error:
             self._fail(request, error)
+
+    def _read_draft(self, command: PrefillDraft) -> None:
+        """Read ahead in place of the last draft; that its tokens are in the KV cache is all that comes of it."""
+        self._stop_draft()
+        model = self._model
+        if model is None or not command.messages:
+            return
+        self._draft = draft = Draft(command)
+
+        def queue_it(token_ids: Future[list[int]]) -> None:
+            if self._draft is not draft or self._engine is None or token_ids.exception() is not None:
+                return
+            if 0 < len(token_ids.result()) < self._engine.context_length:
+                sequence = draft.begin(token_ids.result())
+                self._conversations.open(
+                    sequence.request_id,
+                    command.conversation_id,
+                    sequence.token_ids,
+                    lambda: self._engine.add(sequence) if self._draft is draft and self._engine else None,
+                )
+
+        self._in_background(lambda: draft.prepare(model), queue_it)
+
+    def _stop_draft(self) -> None:
+        draft, self._draft = self._draft, None
+        if draft is not None and draft.sequence is not None:
+            self._conversations.abort(draft.sequence.request_id)
+            if self._engine is not None:
+                self._engine.finish(draft.sequence, FinishReason.ABORTED)
 
     def _count_tokens(self, command: CountTokens) -> None:
         if self._model is None:
@@ -310,6 +346,7 @@ class _Worker:
 
     def _eject(self, flush_s: float = EJECT_FLUSH_S) -> None:
         """Free the model, if there is one, after its conversations were written, for at most ``flush_s``."""
+        self._stop_draft()
         model, self._model, self._engine = self._model, None, None
         if model is None:
             return
@@ -362,8 +399,31 @@ class _Worker:
             self._finish(request, FinishReason.STOP)
         elif output.error is not None:
             self._fail(request, output.error)
+        elif output.sequence.finish_reason is FinishReason.CONTEXT and request.can_shift:
+            self._shift(request)
         elif output.sequence.finish_reason is not None:
             self._finish(request, output.sequence.finish_reason)
+
+    def _shift(self, request: Request) -> None:
+        """Let an answer that has filled the context go on without the oldest turns, where there are some."""
+        assert self._model is not None, "what runs has a model"
+        model = self._model
+
+        def go_on(prepared: Future[Prepared | None]) -> None:
+            if self._requests.get(request.request_id) is not request or self._engine is None:
+                return  # stopped meanwhile
+            try:
+                shifted = prepared.result()
+                if shifted is None:
+                    self._finish(request, FinishReason.CONTEXT)
+                    return
+                for event in request.begin(shifted):
+                    self._emit(event)
+                self._enqueue(request)
+            except Exception as error:
+                self._fail(request, error)
+
+        self._in_background(lambda: request.prepare_shift(model), go_on)
 
     def _admitted(self, sequence: Sequence) -> None:
         request = self._requests.get(sequence.request_id)

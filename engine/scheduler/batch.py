@@ -32,7 +32,8 @@ class ScheduledSequence:
     is_generating: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_sampled", self.num_scheduled_tokens == self.sequence.num_missing_tokens)
+        reaches_end = self.num_scheduled_tokens == self.sequence.num_missing_tokens
+        object.__setattr__(self, "is_sampled", reaches_end and self.sequence.max_tokens > 0)
         start, probe = self.sequence.num_computed_tokens, self.sequence.probe
         is_probed = probe is not None and probe.wants(start, start + self.num_scheduled_tokens)
         object.__setattr__(self, "is_probed", is_probed)

@@ -163,6 +163,7 @@ class Scheduler:
         sequence = share.sequence
         assert sequence.table is not None, "a computed sequence has blocks"
         sequence.num_computed_tokens += share.num_scheduled_tokens + num_accepted
+        sequence.num_read_tokens += 0 if share.is_generating else share.num_scheduled_tokens
         sequence.num_proposed_tokens += len(share.proposed)
         sequence.num_accepted_tokens += num_accepted
         if self._speculation is not None:
@@ -191,7 +192,8 @@ class Scheduler:
                 return
             self._waiting.remove(sequence)
             logits = self._prompt_logits.get(sequence.token_ids)
-            limit = sequence.num_tokens if logits is not None else sequence.num_tokens - 1
+            needs_last = logits is None and sequence.max_tokens > 0
+            limit = sequence.num_tokens - 1 if needs_last else sequence.num_tokens
             sequence.table = self._kv_cache.acquire(sequence.token_ids, limit)
             sequence.num_computed_tokens = sequence.table.num_reused_tokens
             sequence.known_logits = logits if sequence.num_missing_tokens == 0 else None

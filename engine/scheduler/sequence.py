@@ -37,7 +37,7 @@ class Sequence:
         num_prompt_tokens: how many of them are the prompt.
         num_computed_tokens: how many have their keys and values in the KV cache.
         num_reused_tokens: tokens of the prompt that were in the KV cache when the sequence first ran.
-        max_tokens: completion tokens at most.
+        max_tokens: completion tokens at most; with 0 it only reads, and ends when that is done.
         end_token_ids: tokens that end the completion.
         sampler: chooses its tokens.
         constraint: which tokens may follow; None is all.
@@ -49,7 +49,7 @@ class Sequence:
         priority: whose turn it is first; may change at any time.
         arrival: its place among those of its priority; set by the scheduler.
         lookup: proposes tokens, where tokens are proposed.
-        num_proposed_tokens, num_accepted_tokens, num_forced_tokens: counts of the report.
+        num_read_tokens, num_proposed_tokens, num_accepted_tokens, num_forced_tokens: counts of the report.
         known_logits: (vocab_size,) float32 to choose the next token from when no token is missing.
     """
 
@@ -77,6 +77,7 @@ class Sequence:
         self.priority = priority
         self.arrival = 0
         self.lookup: PromptLookup | None = None
+        self.num_read_tokens = 0
         self.num_proposed_tokens = 0
         self.num_accepted_tokens = 0
         self.num_forced_tokens = 0
@@ -84,6 +85,16 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self.table: BlockTable | None = None
         self.known_logits: npt.NDArray[np.float32] | None = None
+
+    def continue_from(self, other: Sequence) -> None:
+        """Take over the completion and the counts of ``other``, which has another prompt and has ended."""
+        self.token_ids += other.token_ids[other.num_prompt_tokens :]
+        self.num_logprobs = other.num_logprobs
+        self.num_reused_tokens = other.num_reused_tokens
+        self.num_read_tokens = other.num_read_tokens
+        self.num_proposed_tokens = other.num_proposed_tokens
+        self.num_accepted_tokens = other.num_accepted_tokens
+        self.num_forced_tokens = other.num_forced_tokens
 
     @property
     def num_tokens(self) -> int:
