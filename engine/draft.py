@@ -1,15 +1,20 @@
-"""A draft that is read ahead: the prompt of a message the person has not sent yet, computed while nothing else is.
+"""Reading ahead what the person is about to send, while nothing else is to be computed.
 
-What it leaves is tokens in the KV cache, where the request that follows finds them.
+What it leaves is tokens in the KV cache, where the request that follows finds them. All methods are called on the
+engine thread.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from engine.conversations import Conversations
+from engine.engine import Engine
 from engine.prompt import stable_prefix
-from engine.protocol import PrefillDraft, Priority
+from engine.protocol import FinishReason, PrefillDraft, Priority
 from engine.sampling.params import SamplingParams
 from engine.sampling.sampler import Sampler
 from engine.scheduler.sequence import Sequence
@@ -17,28 +22,47 @@ from engine.scheduler.sequence import Sequence
 if TYPE_CHECKING:
     from engine.loader import LoadedModel
 
-_numbers = itertools.count()
+InBackground = Callable[[Callable[[], list[int]], Callable[[Future[list[int]]], None]], None]
 
 
-class Draft:
-    """A ``PrefillDraft`` in work.
+class DraftReader:
+    """Reads one draft at a time, the newest.
 
-    Attributes:
-        conversation_id: whose next message it may become.
-        sequence: its tokens in the engine; None until ``begin``.
+    ``in_background`` runs a job elsewhere and then a function here.
     """
 
-    def __init__(self, command: PrefillDraft) -> None:
-        self.conversation_id = command.conversation_id
-        self.sequence: Sequence | None = None
-        self._command = command
+    def __init__(self, in_background: InBackground, conversations: Conversations) -> None:
+        self._in_background = in_background
+        self._conversations = conversations
+        self._numbers = itertools.count()
+        self._engine: Engine | None = None
+        self._command: PrefillDraft | None = None
+        self._sequence: Sequence | None = None
 
-    def prepare(self, model: LoadedModel) -> list[int]:
-        """The tokens that will stay when the draft is written on; changes nothing, so that any thread may do it."""
-        return stable_prefix(model, self._command.messages, self._command.context_policy)
+    def read(self, command: PrefillDraft, model: LoadedModel | None, engine: Engine | None) -> None:
+        """Read a draft in place of the last one; one without messages, or that is too long, is not read."""
+        self.stop()
+        if model is None or engine is None or not command.messages:
+            return
+        self._command, self._engine = command, engine
 
-    def begin(self, token_ids: list[int]) -> Sequence:
-        """Make the sequence that reads ``token_ids`` and chooses nothing."""
-        sampler, name = Sampler(SamplingParams(temperature=0)), f"draft {next(_numbers)}"
-        self.sequence = Sequence(name, token_ids, sampler, 0, frozenset(), priority=Priority.BACKGROUND)
-        return self.sequence
+        def queue_it(prepared: Future[list[int]]) -> None:
+            if self._command is not command or prepared.exception() is not None:
+                return
+            token_ids = prepared.result()
+            if 0 < len(token_ids) < engine.context_length:
+                sampler, name = Sampler(SamplingParams(temperature=0)), f"draft {next(self._numbers)}"
+                sequence = Sequence(name, token_ids, sampler, 0, frozenset(), priority=Priority.BACKGROUND)
+                self._sequence = sequence
+                self._conversations.open(name, command.conversation_id, token_ids, lambda: engine.add(sequence))
+
+        self._in_background(lambda: stable_prefix(model, command.messages, command.context_policy), queue_it)
+
+    def stop(self, conversation_id: str | None = None) -> None:
+        """Read no further, or only if the draft is of ``conversation_id``; what was read stays."""
+        if self._command is None or conversation_id not in {None, self._command.conversation_id}:
+            return
+        if self._sequence is not None and self._engine is not None:
+            self._conversations.abort(self._sequence.request_id)
+            self._engine.finish(self._sequence, FinishReason.ABORTED)
+        self._command = self._engine = self._sequence = None

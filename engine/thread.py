@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from engine.config import EngineConfig
 from engine.conversations import Conversations
-from engine.draft import Draft
+from engine.draft import DraftReader
 from engine.engine import Engine, StepOutput
 from engine.errors import EngineError, ModelNotLoadedError
 from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
@@ -120,8 +120,8 @@ class _Worker:
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
         self._conversations = Conversations(config.snapshot_folder, config.snapshot_quota_bytes)
+        self._drafts = DraftReader(self._in_background, self._conversations)
         self._requests: dict[str, Request] = {}
-        self._draft: Draft | None = None
         self._is_stopping = False
 
     def run(self) -> None:
@@ -168,7 +168,7 @@ class _Worker:
                 if request_id in self._requests:
                     self._requests[request_id].set_priority(priority)
             case PrefillDraft():
-                self._read_draft(message)
+                self._drafts.read(message, self._model, self._engine)
             case CountTokens():
                 self._count_tokens(message)
             case LoadModel():
@@ -217,8 +217,7 @@ class _Worker:
             self._emit(RequestFailed(command.request_id, _sentence(error)))
             return
         self._requests[request.request_id] = request
-        if self._draft is not None and self._draft.conversation_id == request.conversation_id:
-            self._stop_draft()
+        self._drafts.stop(request.conversation_id)
         if not self._loads.is_loading:
             self._begin(request)
 
@@ -256,35 +255,6 @@ class _Worker:
             self._engine.add(request.sequence)
         except Exception as error:
             self._fail(request, error)
-
-    def _read_draft(self, command: PrefillDraft) -> None:
-        """Read ahead in place of the last draft; that its tokens are in the KV cache is all that comes of it."""
-        self._stop_draft()
-        model = self._model
-        if model is None or not command.messages:
-            return
-        self._draft = draft = Draft(command)
-
-        def queue_it(token_ids: Future[list[int]]) -> None:
-            if self._draft is not draft or self._engine is None or token_ids.exception() is not None:
-                return
-            if 0 < len(token_ids.result()) < self._engine.context_length:
-                sequence = draft.begin(token_ids.result())
-                self._conversations.open(
-                    sequence.request_id,
-                    command.conversation_id,
-                    sequence.token_ids,
-                    lambda: self._engine.add(sequence) if self._draft is draft and self._engine else None,
-                )
-
-        self._in_background(lambda: draft.prepare(model), queue_it)
-
-    def _stop_draft(self) -> None:
-        draft, self._draft = self._draft, None
-        if draft is not None and draft.sequence is not None:
-            self._conversations.abort(draft.sequence.request_id)
-            if self._engine is not None:
-                self._engine.finish(draft.sequence, FinishReason.ABORTED)
 
     def _count_tokens(self, command: CountTokens) -> None:
         if self._model is None:
@@ -346,7 +316,7 @@ class _Worker:
 
     def _eject(self, flush_s: float = EJECT_FLUSH_S) -> None:
         """Free the model, if there is one, after its conversations were written, for at most ``flush_s``."""
-        self._stop_draft()
+        self._drafts.stop()
         model, self._model, self._engine = self._model, None, None
         if model is None:
             return
