@@ -205,3 +205,12 @@ class DamagedDownloadError(DownloadError):
 
 class RemoteChangedError(DownloadError):
     """The file at the hub is another one now."""
+
+
+def sentence_of(error: BaseException | None) -> str:
+    """What to tell the person about ``error``."""
+    if isinstance(error, EngineError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "There is not enough memory; close other programs or choose a smaller model."
+    return f"An internal error occurred ({type(error).__name__}: {error}); please report it."

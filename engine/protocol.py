@@ -7,7 +7,7 @@ events. Every event about a request carries its ``request_id``; an event about t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Enum
 from pathlib import Path
 
 from engine.config import KVType as KVType  # the app imports it from here
@@ -15,6 +15,9 @@ from engine.grammar.response_format import FormatKind as FormatKind  # likewise
 from engine.grammar.response_format import ResponseFormat as ResponseFormat
 from engine.grammar.result import FieldCertainty as FieldCertainty
 from engine.grammar.result import StructuredResult as StructuredResult
+from engine.policies import ContextPolicy as ContextPolicy
+from engine.policies import Priority as Priority
+from engine.policies import RereadReason as RereadReason
 from engine.sampling.params import SamplingParams as SamplingParams  # the app imports it from here
 from engine.tools import Tool as Tool
 from engine.tools import ToolCall as ToolCall
@@ -44,33 +47,6 @@ class FinishReason(str, Enum):
     LENGTH = "length"  # max_tokens reached
     CONTEXT = "context"  # the context is full
     ABORTED = "aborted"
-
-
-class RereadReason(str, Enum):
-    """Why a request read what it read."""
-
-    NOTHING = "nothing"  # only what was new in the conversation was read
-    FIRST_TIME = "first_time"  # nothing of the conversation had been read
-    CHANGED = "changed"  # the prompt goes on differently than what was read: an edit, another branch
-    EVICTED = "evicted"  # other conversations needed the memory
-    RELOADED = "reloaded"  # the model was loaded anew, or another one, or with other settings
-    DAMAGED = "damaged"  # its snapshot on the disk was damaged
-    CONTEXT_SHIFTED = "context_shifted"  # the oldest turns left the context
-
-
-class ContextPolicy(str, Enum):
-    """What happens when a conversation outgrows the context; a single message that cannot fit is refused always."""
-
-    STOP = "stop"  # it is refused, or its answer ends with ``FinishReason.CONTEXT``, with numbers
-    KEEP_RECENT = "keep_recent"  # the oldest turns leave, the system prompt stays; ``ContextShifted`` says which
-
-
-class Priority(IntEnum):
-    """Whose request is computed first."""
-
-    BACKGROUND = 0  # only while nothing else is to be computed
-    NORMAL = 1
-    VISIBLE = 2  # the person is looking at it
 
 
 class LoadPhase(str, Enum):

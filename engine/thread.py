@@ -22,7 +22,7 @@ from engine.config import EngineConfig
 from engine.conversations import Conversations
 from engine.draft import DraftReader
 from engine.engine import Engine, StepOutput
-from engine.errors import EngineError, ModelNotLoadedError
+from engine.errors import EngineError, ModelNotLoadedError, sentence_of
 from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
 from engine.loader import LoadedModel, OnProgress, load_model
 from engine.protocol import (
@@ -214,7 +214,7 @@ class _Worker:
         try:
             request = Request(command, submitted_s)
         except Exception as error:
-            self._emit(RequestFailed(command.request_id, _sentence(error)))
+            self._emit(RequestFailed(command.request_id, sentence_of(error)))
             return
         self._requests[request.request_id] = request
         self._drafts.stop(request.conversation_id)
@@ -266,7 +266,7 @@ class _Worker:
             try:
                 self._emit(TokensCounted(command.request_id, counted.result()))
             except Exception as error:
-                self._emit(RequestFailed(command.request_id, _sentence(error)))
+                self._emit(RequestFailed(command.request_id, sentence_of(error)))
 
         self._in_background(lambda: len(tokenizer.encode(command.text)), answer)
 
@@ -290,7 +290,7 @@ class _Worker:
         if not self._loads.take(ended):
             return
         if ended.model is None:
-            message = _sentence(ended.error)
+            message = sentence_of(ended.error)
             self._emit(ModelLoadFailed(ended.command.path, message))
             for request in list(self._requests.values()):
                 self._fail(request, ModelNotLoadedError(f"No model is loaded. {message}"))
@@ -432,7 +432,7 @@ class _Worker:
                 self._emit(event)
         except Exception:
             _log.exception("flushing request %s", request.request_id)
-        self._emit(RequestFailed(request.request_id, _sentence(error)))
+        self._emit(RequestFailed(request.request_id, sentence_of(error)))
         self._requests.pop(request.request_id, None)
 
     def _emit(self, event: Event) -> None:
@@ -440,12 +440,3 @@ class _Worker:
             self._on_event(event)
         except Exception:
             _log.exception("the receiver of events failed at %r", type(event).__name__)
-
-
-def _sentence(error: BaseException | None) -> str:
-    """What to tell the person about ``error``."""
-    if isinstance(error, EngineError):
-        return str(error)
-    if isinstance(error, MemoryError):
-        return "There is not enough memory; close other programs or choose a smaller model."
-    return f"An internal error occurred ({type(error).__name__}: {error}); please report it."
