@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -250,3 +251,48 @@ def test_others_stream_while_a_conversation_is_reopened(tmp_path: Path, monkeypa
         _ask(log, "b", TALE)
         log.wait_end("other")
     assert "step" in steps[steps.index("disk") : len(steps) - steps[::-1].index("disk")]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_commands_with_snapshots_never_mix_answers(tmp_path: Path, seed: int) -> None:
+    """Chats, stops, loads, ejects and deletions in any order: each answer begins as a cold run's."""
+    rng = random.Random(seed)
+    loads = FakeLoads(num_blocks=34, snapshot_key=KEY)
+    prompts: dict[str, str] = {}
+    with _started(tmp_path, loads) as log:
+        for number in range(80):
+            match rng.choices(
+                ["ask", "stop", "forget", "load", "eject", "quota", "storage"], [12, 4, 2, 1, 1, 1, 1]
+            )[0]:
+                case "ask":
+                    prompt = TALE[: rng.randrange(1, len(TALE))] * rng.randrange(1, 5)
+                    prompts[f"r{number}"] = prompt
+                    log.submit(
+                        GenerateRequest(
+                            f"r{number}",
+                            prompt=prompt,
+                            sampling=SamplingParams(temperature=0),
+                            max_tokens=rng.randrange(1, 30),
+                            conversation_id=rng.choice(["a", "b", "c", ""]),
+                        )
+                    )
+                case "stop" if prompts:
+                    log.submit(AbortRequest(rng.choice(list(prompts))))
+                case "forget":
+                    log.submit(ForgetConversation(rng.choice("abc")))
+                case "load":
+                    log.submit(LoadModel(MODEL))
+                case "eject":
+                    log.submit(EjectModel(), LoadModel(MODEL))
+                case "quota":
+                    log.submit(SetSnapshotQuota(rng.choice([0, 2000, 1 << 30])))
+                case "storage":
+                    log.submit(AskSnapshotStorage())
+            time.sleep(rng.choice([0, 0, 0.001, 0.03]))
+        log.submit(GenerateRequest("last", prompt="end", sampling=SamplingParams(temperature=0), max_tokens=3))
+        log.wait_end("last")
+    for name, prompt in prompts.items():
+        (end,) = log.of(RequestFinished, name)
+        text = log.text(name)
+        assert answer(prompt, 30).startswith(text)
+        assert len(text) == end.stats.num_completion_tokens

@@ -1,0 +1,63 @@
+"""A chat goes on after a restart, on the real models, as if it had never been left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine import EngineConfig
+from engine.cache import snapshot_store
+from engine.protocol import GenerateRequest, LoadModel, Message, ModelLoaded, RequestFinished, RereadReason, Role
+from engine.sampling.params import SamplingParams
+from tests.integration.engine_events import EventLog, engine_thread
+
+GREEDY = SamplingParams(temperature=0)
+STORY = "A clockmaker lived in a small town by a river and repaired the clocks of everyone who came to him. " * 5
+QUESTION = (Message(Role.USER, STORY + "What did he repair?"),)
+
+
+@contextmanager
+def _loaded(path: Path, config: EngineConfig) -> Iterator[EventLog]:
+    with engine_thread(config) as engine:
+        engine.submit(LoadModel(path))
+        engine.wait(ModelLoaded, 120)
+        yield engine
+
+
+def _ask(engine: EventLog, name: str, messages: tuple[Message, ...]) -> tuple[str, RequestFinished]:
+    engine.submit(GenerateRequest(name, messages, sampling=GREEDY, max_tokens=12, conversation_id="chat"))
+    end = engine.wait_end(name, 180)
+    assert isinstance(end, RequestFinished), end
+    return engine.text(name), end
+
+
+@pytest.mark.parametrize("name", ["smollm2_path", "gemma3_path"])
+def test_a_chat_is_reopened_without_reading_and_goes_on_as_if_never_left(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_store, "MIN_FREE_BYTES", 0)
+    path = request.getfixturevalue(name)
+    config = EngineConfig(context_length=1024, kv_bytes=200 << 20, snapshot_folder=tmp_path)
+    more = Message(Role.USER, "And what else?")
+    with _loaded(path, config) as engine:
+        answer, _ = _ask(engine, "first", QUESTION)
+        turns = (*QUESTION, Message(Role.ASSISTANT, answer), more)
+        followed, _ = _ask(engine, "second", turns)
+    with _loaded(path, config) as engine:
+        again, end = _ask(engine, "again", turns)
+        assert again == followed
+        assert end.stats.num_snapshot_tokens == end.stats.num_reused_tokens == end.stats.num_prompt_tokens
+        assert end.stats.reread_reason is RereadReason.NOTHING
+        first, end = _ask(engine, "edited", QUESTION)
+        assert first == answer
+        assert end.stats.num_prompt_tokens - end.stats.num_reused_tokens <= 1
+    if name == "gemma3_path":
+        return
+    with _loaded(path, replace(config, kv_type="q8_0")) as engine:
+        _, end = _ask(engine, "other", turns)
+        assert end.stats.num_reused_tokens == 0, "keys and values of another type are not those"
+        assert end.stats.reread_reason is RereadReason.RELOADED
