@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.translation import localised, tr, trn
+from engine.protocol import RereadReason
 
 
 def count(number: int) -> str:
@@ -44,8 +45,33 @@ def statistics_line(stats: Mapping[str, Any] | None) -> str:
     total, reused = int(_number(stats, "num_prompt_tokens")), int(_number(stats, "num_reused_tokens"))
     if total > 0:
         read = tr("{count} read", count=count(max(0, total - reused)))
-        parts.append(tr("{count} reused", count=count(reused)) + ", " + read if reused else read)
+        parts.append(_reused(stats, reused) + ", " + read if reused else read)
+    if again := _read_again(stats):
+        parts.append(again)
     return " · ".join(parts)
+
+
+def _reused(stats: Mapping[str, Any], num_reused: int) -> str:
+    """What was not read, and where most of it was."""
+    if 2 * _number(stats, "num_snapshot_tokens") > num_reused:
+        return tr("{count} reused from the disk", count=count(num_reused))
+    return tr("{count} reused", count=count(num_reused))
+
+
+def _read_again(stats: Mapping[str, Any]) -> str:
+    """Why something was read that had been read before; "" where nothing was."""
+    again = int(_number(stats, "num_reread_tokens"))
+    if again <= 0:
+        return ""
+    match stats.get("reread_reason"):
+        case RereadReason.EVICTED:
+            return tr("{count} again, for the memory was needed", count=count(again))
+        case RereadReason.RELOADED:
+            return tr("{count} again, for the model was loaded anew", count=count(again))
+        case RereadReason.DAMAGED:
+            return tr("{count} again, for what the disk had was damaged", count=count(again))
+        case _:
+            return ""
 
 
 def cost_line(num_tokens: int, share: float, seconds_to_read: float) -> str:

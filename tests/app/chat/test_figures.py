@@ -11,6 +11,10 @@ def test_the_line_under_an_answer() -> None:
     assert statistics_line({**STATS, "num_reused_tokens": 0, "tokens_per_second": 4.26}) == (
         "4.3 tok/s · first word 0.06 s · 1,204 read"
     )
+    assert statistics_line({**STATS, "num_snapshot_tokens": 1100}).endswith("1,148 reused from the disk, 56 read")
+    evicted = {**STATS, "reread_reason": "evicted", "num_reread_tokens": 40}
+    assert statistics_line(evicted).endswith("56 read · 40 again, for the memory was needed")
+    assert statistics_line({**evicted, "reread_reason": "from the future"}).endswith("56 read")
     assert statistics_line(None) == ""
     assert statistics_line({"tokens_per_second": "damaged"}) == ""
 
