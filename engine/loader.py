@@ -60,6 +60,8 @@ class LoadedModel:
         num_blocks: blocks of the backend's KV cache.
         snapshot_key: of what the KV cache's contents depend on; empty where they are not to be kept.
         notices: what the person should know.
+        check_file: raises TruncatedFileError where the file became shorter; to be called before each step, for
+            reading past the new end would end the process.
     """
 
     info: ModelInfo
@@ -69,6 +71,7 @@ class LoadedModel:
     num_blocks: int
     notices: tuple[str, ...] = ()
     snapshot_key: bytes = b""
+    check_file: Callable[[], None] = lambda: None
     _resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def new_text_stream(self, continues_text: bool) -> StreamingDetokenizer:
@@ -126,7 +129,9 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         info = _model_info(file, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
         key = snapshot_key(file.identity(), plan, backend.kv_format)
-        return LoadedModel(info, tokenizer, template, backend, memory.num_blocks, notices, key, resources.pop_all())
+        check = file.check_not_shortened
+        rest = (memory.num_blocks, notices, key, check, resources.pop_all())
+        return LoadedModel(info, tokenizer, template, backend, *rest)
 
 
 def choose_num_threads(wanted: int) -> int:

@@ -335,8 +335,10 @@ class _Worker:
     def _step(self, engine: Engine) -> None:
         """One step of the engine; its outputs become events."""
         try:
+            if self._model is not None:
+                self._model.check_file()
             outputs = engine.step()
-        except Exception as error:  # a defect of the engine's own: start over with an empty KV cache
+        except Exception as error:  # a shortened file, or a defect of our own: start over with an empty KV cache
             _log.exception("the engine failed")
             self._conversations.drop_engine()
             for request in list(self._requests.values()):

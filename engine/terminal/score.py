@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         if arguments.tokens:
             token_ids = token_ids[: arguments.tokens]
         started = time.perf_counter()
+        model.check_file()
         scores = score_tokens(
             model.backend,
             token_ids,

@@ -15,7 +15,16 @@ from engine.errors import InsufficientMemoryError, InvalidParameterError, NotGGU
 from engine.gguf import open_model
 from engine.kernels.backend import SequenceSlice
 from engine.loader import choose_num_threads, load_model, num_physical_cores, tensor_type_name
-from engine.protocol import LoadModel, LoadPhase
+from engine.protocol import (
+    CountTokens,
+    GenerateRequest,
+    LoadModel,
+    LoadPhase,
+    RequestFailed,
+    RequestFinished,
+    TokensCounted,
+)
+from tests.integration.engine_events import engine_thread
 from tests.tiny_models import write_tiny_model
 
 REFERENCE = EngineConfig(backend="reference")
@@ -114,3 +123,18 @@ def test_a_file_that_is_shortened_during_a_load_ends_it_with_a_sentence(tmp_path
 
     with pytest.raises(TruncatedFileError, match="shortened"):
         load_model(LoadModel(path), REFERENCE, shorten)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody shorten a mapped file")
+def test_a_file_that_is_shortened_after_the_load_fails_requests_with_a_sentence(tmp_path: Path) -> None:
+    path = write_tiny_model("llama", tmp_path)
+    with engine_thread(load=lambda command, config, progress: load_model(command, REFERENCE, progress)) as engine:
+        engine.submit(LoadModel(path), GenerateRequest("before", prompt="a b", max_tokens=2))
+        assert isinstance(engine.wait_end("before"), RequestFinished)
+        os.truncate(path, 100_000)
+        engine.submit(GenerateRequest("after", prompt="a b", max_tokens=2))
+        end = engine.wait_end("after")
+        assert isinstance(end, RequestFailed)
+        assert "shortened" in end.message
+        engine.submit(CountTokens("still there", "a b"))
+        engine.wait(TokensCounted)
