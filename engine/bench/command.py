@@ -44,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--busy", type=int, default=0, metavar="N", help="also beside N busy processes: the share kept"
     )
+    what.add_argument(
+        "--streams",
+        type=_counts,
+        default=(),
+        metavar="LIST",
+        help="also so many sequences at once, e.g. 2,8",
+    )
     what.add_argument("--cold", action="store_true", help="also a start with nothing compiled yet")
     what.add_argument("--no-start", action="store_true", help="without load and first token")
     peer = parser.add_argument_group("peer").add_mutually_exclusive_group()
@@ -99,6 +106,7 @@ def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
         peer=XLLAMACPP if arguments.peer else LLAMA_BENCH if program else None,
         llama_bench=program,
         num_neighbours=arguments.busy,
+        streams=arguments.streams,
         has_start=not arguments.no_start,
         has_first_compile=arguments.cold,
     )

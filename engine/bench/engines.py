@@ -43,8 +43,10 @@ class WorkerEngine:
         arguments: dict[str, Any] = {"num_tokens": test.num_tokens}
         if test.kind == "decode":
             arguments["depth"] = test.depth
+        elif test.kind == "streams":
+            arguments["num_streams"] = test.num_streams
         seconds: float = self.worker.ask(test.kind, **arguments)
-        return test.num_tokens / max(seconds, 1e-9)
+        return test.num_tokens * test.num_streams / max(seconds, 1e-9)
 
     def close(self) -> None:
         self.worker.close()

@@ -16,6 +16,7 @@ from engine.model import load_plan
 from engine.model.plan import BLOCK_SIZE, Plan
 
 MAX_BATCH_TOKENS = 512
+STREAM_PROMPT = 16  # tokens of each of several sequences before it is decoded
 _WARM_UP_TOKENS = 33  # more than decode's kernels take, so that prefill's buffers are touched, too
 
 
@@ -62,6 +63,24 @@ class OwnRunner:
             self._token_ids[self._depth] = next_id
             next_id = self._run(1)
         return time.perf_counter() - started
+
+    def decode_streams(self, num_tokens: int, num_streams: int) -> float:
+        """Seconds to compute ``num_tokens`` of each of ``num_streams`` sequences, one token of each a step."""
+        length = self._num_blocks // num_streams
+        tables = self._block_table[: length * num_streams].reshape(num_streams, length)
+        ids = self._token_ids[: num_streams * STREAM_PROMPT].reshape(num_streams, STREAM_PROMPT)
+        parts = [SequenceSlice(prompt, 0, table, "last") for prompt, table in zip(ids, tables)]
+        chosen = self._backend.run(parts).argmax(axis=1).astype(np.int32)
+        started = time.perf_counter()
+        for start in range(STREAM_PROMPT, STREAM_PROMPT + num_tokens):
+            parts = [
+                SequenceSlice(chosen[index : index + 1], start, table, "last") for index, table in enumerate(tables)
+            ]
+            chosen = self._backend.run(parts).argmax(axis=1).astype(np.int32)
+        seconds = time.perf_counter() - started
+        self._depth = 0  # its blocks were overwritten
+        self._deepest = max(self._deepest, num_streams * (STREAM_PROMPT + num_tokens))
+        return seconds
 
     def facts(self) -> dict[str, Any]:
         """Bytes of KV cache that have held tokens, and the instruction set of the kernels."""

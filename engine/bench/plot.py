@@ -27,6 +27,7 @@ def write_plot(report: Report, path: Path) -> None:
     groups = [
         ("Reading a prompt", [result for result in report.speeds if result.test.kind == "prefill"]),
         ("Writing an answer", [result for result in report.speeds if result.test.kind == "decode"]),
+        ("Writing several", [result for result in report.speeds if result.test.kind == "streams"]),
     ]
     groups = [group for group in groups if group[1]]
     figure = figure_class(figsize=(5.5 * max(1, len(groups)), 4.2), layout="constrained")

@@ -14,22 +14,26 @@ class SpeedTest:
     """One thing to time.
 
     Attributes:
-        kind: "prefill" reads ``num_tokens`` at once, "decode" computes them one by one.
-        num_tokens: tokens of one sample.
+        kind: "prefill" reads ``num_tokens`` at once, "decode" computes them one by one, "streams" does so for
+            several sequences in the same steps.
+        num_tokens: tokens of one sample; of each stream.
         depth: tokens in the KV cache before.
         num_threads: threads that compute.
     """
 
-    kind: Literal["prefill", "decode"]
+    kind: Literal["prefill", "decode", "streams"]
     num_tokens: int
     depth: int
     num_threads: int
+    num_streams: int = 1
 
     @property
     def label(self) -> str:
         """Short name for tables."""
         if self.kind == "prefill":
             return f"prefill {self.num_tokens:,}"
+        if self.kind == "streams":
+            return f"{self.num_streams} at once" if self.num_streams > 1 else "1 alone"
         return f"decode at {self.depth:,}"
 
 

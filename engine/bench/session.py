@@ -17,14 +17,15 @@ import psutil
 from engine.bench.engines import TimedEngine, WorkerEngine, open_own, open_xllamacpp
 from engine.bench.llama_bench import LlamaBench
 from engine.bench.neighbours import busy_neighbours, fair_share
+from engine.bench.own import STREAM_PROMPT
 from engine.bench.processes import WorkerProcess
-from engine.bench.results import OWN, BusyResult, ProcessResult, Report, Series, SpeedResult, SpeedTest
+from engine.bench.results import OWN, BusyResult, ProcessResult, Report, Series, SpeedResult, SpeedTest, ratio
 from engine.bench.traffic import kv_bytes_per_token, peer_kv_bytes, weight_bytes_per_token
 from engine.config import KVType
 from engine.gguf import open_model
 from engine.loader import num_physical_cores, tensor_type_name
 from engine.model import bind_weights, build_plan, read_hyperparameters
-from engine.model.plan import Plan
+from engine.model.plan import BLOCK_SIZE, Plan
 
 Progress = Callable[[str], None]
 
@@ -54,6 +55,7 @@ class BenchOptions:
         peer: whom to compare with.
         llama_bench: the program, for that peer.
         num_neighbours: busy processes for the last section; 0 leaves it out.
+        streams: numbers of sequences decoded at once, for our engine alone; 1 is added where there are any.
         has_start: measure load and first token.
         has_first_compile: measure a start with an empty kernel cache.
     """
@@ -70,6 +72,7 @@ class BenchOptions:
     peer: Literal["xllamacpp", "llama-bench"] | None = None
     llama_bench: Path | None = None
     num_neighbours: int = 0
+    streams: tuple[int, ...] = ()
     has_start: bool = True
     has_first_compile: bool = False
 
@@ -135,6 +138,8 @@ class _Session:
         self._measure_bandwidth()
         for num_threads in self.options.thread_counts:
             self._measure_speeds(num_threads, is_last=num_threads == self.options.thread_counts[-1])
+        if self.options.streams:
+            self._measure_streams(self.options.thread_counts[-1])
         if self.options.num_neighbours:
             self._measure_busy(self.options.thread_counts[-1])
 
@@ -259,6 +264,33 @@ class _Session:
             self.report.processes.append(ProcessResult(name, peak_bytes, kv_bytes, beyond, idle))
             if "instruction_set" in facts[name]:
                 self.report.machine["instruction_set"] = facts[name]["instruction_set"]
+
+    def _measure_streams(self, num_threads: int) -> None:
+        options = self.options
+        counts = sorted({1, *options.streams})
+        length = -(-(STREAM_PROMPT + options.num_decode_tokens) // BLOCK_SIZE) * BLOCK_SIZE
+        own = open_own(
+            options.path,
+            name=OWN,
+            backend=options.backend,
+            kv_type=options.kv_type,
+            num_threads=num_threads,
+            num_tokens=counts[-1] * length,
+        )
+        tests = [SpeedTest("streams", options.num_decode_tokens, 0, num_threads, count) for count in counts]
+        series = {test: Series() for test in tests}
+        with contextlib.closing(own):
+            for repetition in range(options.repetitions):
+                for test in tests if repetition % 2 == 0 else reversed(tests):
+                    self.on_progress(f"{test.label}, {num_threads} threads, {repetition + 1}")
+                    series[test].samples.append(own.sample(test))
+        others = {name: Series() for name in self.report.engines if name != OWN}
+        for test in tests:
+            self.report.speeds.append(SpeedResult(test, {OWN: series[test], **others}))
+            gain = ratio(series[test].median, series[tests[0]].median)
+            if test.num_streams > 1 and gain:
+                note = f"{test.num_streams} sequences at once give {gain:.1f} times the tokens/s of one."
+                self.report.notes.append(note)
 
     def _measure_busy(self, num_threads: int) -> None:
         num_neighbours = self.options.num_neighbours

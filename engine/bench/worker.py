@@ -27,6 +27,8 @@ class Runner(Protocol):
 
     def decode(self, num_tokens: int, depth: int) -> float: ...
 
+    def decode_streams(self, num_tokens: int, num_streams: int) -> float: ...
+
     def facts(self) -> dict[str, Any]: ...
 
     def close(self) -> None: ...
@@ -90,6 +92,7 @@ def _serve_runner(runner: Runner, requests: IO[str], answer: Callable[..., None]
         "prefill": runner.prefill,
         "fill": runner.fill,
         "decode": runner.decode,
+        "streams": runner.decode_streams,
         "facts": lambda: {**runner.facts(), "peak_bytes": peak_resident_bytes()},
     }
     for line in requests:

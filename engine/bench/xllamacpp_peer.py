@@ -64,6 +64,10 @@ class XllamacppRunner:
         self._sequence = [*prompt, *answer["__verbose"]["tokens"][:num_tokens]]
         return float(answer["timings"]["predicted_ms"]) / 1e3
 
+    def decode_streams(self, num_tokens: int, num_streams: int) -> float:
+        """The wheel's server has no clock for several slots together."""
+        raise EngineError("llama.cpp's wheel is not measured with several sequences at once.")
+
     def facts(self) -> dict[str, Any]:
         """Nothing: what llama.cpp holds is estimated from the plan."""
         return {}

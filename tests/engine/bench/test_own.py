@@ -22,8 +22,15 @@ class Recorder:
     def __init__(self) -> None:
         self.steps: list[tuple[int, int]] = []
         self.token_ids: list[int] = []
+        self.num_slices: list[int] = []
 
     def run(self, slices: list[SequenceSlice]) -> npt.NDArray[np.float32]:
+        self.num_slices.append(len(slices))
+        if len(slices) > 1:
+            assert len({block for part in slices for block in part.block_table}) == sum(
+                len(part.block_table) for part in slices
+            ), "sequences share no block"
+            return np.eye(VOCAB_SIZE, dtype=np.float32)[[part.start % VOCAB_SIZE for part in slices]]
         (part,) = slices
         assert len(part.block_table) == -(-(part.start + len(part.token_ids)) // 16)
         self.steps.append((part.start, len(part.token_ids)))
@@ -87,3 +94,11 @@ def test_only_blocks_that_held_tokens_count(runner: OwnRunner) -> None:
 def test_closing_ends_the_backend(runner: OwnRunner, recorder: Recorder) -> None:
     runner.close()
     assert recorder.steps == [(-1, -1)]
+
+
+def test_streams_take_a_token_each_in_every_step(runner: OwnRunner, recorder: Recorder) -> None:
+    assert runner.decode_streams(5, 3) > 0
+    assert recorder.num_slices[-6:] == [3] * 6  # their prompts, and five tokens of each
+    assert runner.facts()["kv_bytes"] > 0
+    runner.prefill(10)
+    assert recorder.steps == [(0, 10)], "what the streams left is not taken for the sequence"

@@ -77,16 +77,28 @@ def test_what_the_model_cannot_hold_is_left_out() -> None:
 def test_a_run_fills_the_report(tmp_path: Path) -> None:
     told: list[str] = []
     report = run_benchmark(
-        options(write_tiny_model("gemma3", tmp_path), thread_counts=(1, 2), depths=(0, 64, 4096), num_neighbours=1),
+        options(
+            write_tiny_model("gemma3", tmp_path),
+            thread_counts=(1, 2),
+            depths=(0, 64, 4096),
+            num_neighbours=1,
+            streams=(3,),
+        ),
         told.append,
     )
-    labels = [(result.test.num_threads, result.test.label) for result in report.speeds]
+    *speeds, alone, together = report.speeds
+    assert [(result.test.num_threads, result.test.label) for result in (alone, together)] == [
+        (2, "1 alone"),
+        (2, "3 at once"),
+    ]
+    assert any(note.startswith("3 sequences at once give ") for note in report.notes)
+    labels = [(result.test.num_threads, result.test.label) for result in speeds]
     assert labels == [
         (threads, label) for threads in (1, 2) for label in ("prefill 40", "decode at 0", "decode at 64")
     ]
     assert all(len(result.speeds[OWN].samples) == 2 for result in report.speeds)
     assert set(report.bandwidth) == {1, 2}
-    assert all((result.bandwidth_share(OWN) is None) == (result.test.kind == "prefill") for result in report.speeds)
+    assert all((result.bandwidth_share(OWN) is None) == (result.test.kind == "prefill") for result in speeds)
     loaded, first_token = report.start.loads[OWN].median, report.start.first_tokens[OWN].median
     assert loaded is not None
     assert first_token is not None
