@@ -287,23 +287,28 @@ def store_tile(count: int) -> Any:
     return define(types.void, [tile, types.int64, types.int64], emit)
 
 
-def transpose_16(flip_signs: bool) -> Any:
+def transpose_16(zero: int, planes: int = 1) -> Any:
     """Makes ``f(source, stride, target)``: 16 rows of 64 bytes to 16 vectors that hold 4 bytes of each row.
 
-    With ``flip_signs`` each byte gets SIGNED_BIAS added. Four perfect shuffles of 16 vectors are a transposition.
+    Each byte gets ``zero`` added. With two ``planes`` a vector of low nibbles and one of high nibbles are stored
+    instead of each. Four perfect shuffles of 16 vectors are a transposition.
     """
     dwords = I32X16.llvm
 
     def emit(b: Any, source: Any, stride: Any, target: Any) -> None:
         rows = [load_value(b, b.add(source, b.mul(stride, I64(row))), dwords) for row in range(16)]
-        if flip_signs and SIGNED_BIAS:
-            flip = b.bitcast(constant(U8X64.llvm, -128), dwords)
-            rows = [b.xor(row, flip) for row in rows]
+        if zero:
+            added = constant(U8X64.llvm, zero - 256 if zero > 127 else zero)
+            rows = [b.bitcast(b.add(b.bitcast(row, U8X64.llvm), added), dwords) for row in rows]
         low = [lane // 2 + 16 * (lane % 2) for lane in range(16)]
         high = [lane + 8 for lane in low]
         for _ in range(4):
             rows = [shuffle_value(b, rows[i // 2], (low, high)[i % 2], rows[i // 2 + 8]) for i in range(16)]
+        if planes == 2:
+            low, four = constant(U8X64.llvm, 15), constant(U8X64.llvm, 4)
+            bytes_of = [b.bitcast(row, U8X64.llvm) for row in rows]
+            rows = [plane for row in bytes_of for plane in (b.and_(row, low), b.lshr(row, four))]
         for index, row in enumerate(rows):
-            b.store(row, pointer(b, b.add(target, I64(64 * index)), dwords), align=1)
+            b.store(row, pointer(b, b.add(target, I64(64 * index)), row.type), align=1)
 
     return define(types.void, [types.int64] * 3, emit)

@@ -4,7 +4,7 @@ A thread takes a chunk of 16-row groups, unpacks and transposes it into a panel 
 all tiles of tokens over it:
 
     panel of one group, for a slice of up to SLICE values
-        values   [slice / 4][16 rows][4] bytes, signed ones plus SIGNED_BIAS
+        values   [slice / 4][16 rows][4] bytes, signed ones plus SIGNED_BIAS (AVX2: see ``pair_tile``)
         scales   [slice / values_per_scale][16 rows] float32
         offsets  the same, for affine types
 
@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.kernels.cpu.dot_tiles import store_tile, tile_block, tile_zeros, transpose_16
-from engine.kernels.cpu.formats import GROUP, TILE_BLOCK_BYTES, TOKEN_TILE
+from engine.kernels.cpu.formats import GROUP, SIGNED_BIAS, TILE_BLOCK_BYTES, TOKEN_TILE
+from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.operands import (
     MATMUL_ACCUMULATE,
     MATMUL_ACTIVATION,
@@ -30,6 +31,7 @@ from engine.kernels.cpu.operands import (
     MATMUL_WEIGHT,
     MATMUL_WIDTH,
 )
+from engine.kernels.cpu.pair_tile import PairFormat, pair_block, pair_format
 from engine.kernels.cpu.simd import (
     F32X16,
     atomic_add,
@@ -50,6 +52,7 @@ _PIECE = 1024  # values of 16 rows unpacked before they are transposed: 16 KiB, 
 _STAGING_BYTES = 16 * _PIECE
 _TILE_BYTES = 64 * TOKEN_TILE
 CHUNKS_A_THREAD = 3
+IS_PAIRED = ISA is InstructionSet.AVX2  # the processor sums products in pairs of 16 bits
 
 
 @inline
@@ -86,23 +89,80 @@ def finish_tile(op: int, tile: int, row: int, first_token: int, num_tokens: int,
                 store_f32(target + 4 * lane, scalar)
 
 
+def _make_run_blocks(is_affine: bool, num_scales: int, form: PairFormat) -> Any:
+    """Makes ``f(result, panel, scales, offsets, q, token_scales, sums, bias, num_blocks)``: a tile over blocks."""
+    token_row = 4 * TOKEN_TILE
+    zeros, store = tile_zeros(F32X16, TOKEN_TILE), store_tile(TOKEN_TILE)
+    dot_block = tile_block(TOKEN_TILE, not is_affine, is_affine, num_scales)
+    panel_step = 512 * form.planes
+    add_block = pair_block(form, is_affine, num_scales)
+
+    @inline
+    def in_registers(
+        result: int,
+        panel: int,
+        scales: int,
+        offsets: int,
+        q: int,
+        token_scales: int,
+        sums: int,
+        bias: int,
+        count: int,
+    ) -> None:
+        total = zeros()
+        for _ in range(count):
+            total = dot_block(total, panel, scales, offsets, q, token_scales, sums, bias)
+            panel += 512
+            scales += 64 * num_scales
+            offsets += 64 * num_scales
+            q += 8 * token_row
+            token_scales += token_row
+            sums += token_row * num_scales
+            bias += token_row * num_scales
+        store(total, result, 64)
+
+    @inline
+    def in_memory(
+        result: int,
+        panel: int,
+        scales: int,
+        offsets: int,
+        q: int,
+        token_scales: int,
+        sums: int,
+        bias: int,
+        count: int,
+    ) -> None:
+        store(zeros(), result, 64)
+        for _ in range(count):
+            add_block(result, panel, scales, offsets, q, token_scales, sums)
+            panel += panel_step
+            scales += 64 * num_scales
+            offsets += 64 * num_scales
+            q += 8 * token_row
+            token_scales += token_row
+            sums += token_row * num_scales
+
+    return in_memory if IS_PAIRED else in_registers
+
+
 def make_gemm(weight: WeightType) -> Gemm:
     """The function that computes a thread's share of a MATMUL with many tokens."""
     unpack, is_affine = weight.unpack, weight.is_affine
     block_values, block_bytes = weight.block_values, weight.block_bytes
     values_per_scale = weight.values_per_scale
     num_scales = 32 // values_per_scale
-    transpose = transpose_16(flip_signs=not is_affine)
-    zeros = tile_zeros(F32X16, TOKEN_TILE)
-    dot_block = tile_block(TOKEN_TILE, not is_affine, is_affine, num_scales)
-    store = store_tile(TOKEN_TILE)
+    form = pair_format(weight.lowest, weight.highest, num_scales)
+    planes = form.planes if IS_PAIRED else 1
+    transpose = transpose_16(form.zero if IS_PAIRED else 0 if is_affine else SIGNED_BIAS, planes)
+    run_blocks = _make_run_blocks(is_affine, num_scales, form)
     scales_bytes = SLICE // values_per_scale * 64
     token_row = 4 * TOKEN_TILE
 
     @inline
     def pack(source: int, row_bytes: int, num_rows: int, width: int, staging: int, panel: int) -> None:
         """Panel of ``num_rows`` <= 16 rows of ``width`` values at ``source``; lanes beyond hold anything."""
-        scales = panel + 16 * SLICE
+        scales = panel + 16 * planes * SLICE
         for start in range(0, width, _PIECE):
             count = min(_PIECE, width - start)
             target = scales + start // values_per_scale * 64
@@ -113,13 +173,13 @@ def make_gemm(weight: WeightType) -> Gemm:
                     here, count // block_values, staging + _PIECE * row, row_scales, row_scales + scales_bytes, 64
                 )
             for k in range(0, count, 64):
-                transpose(staging + k, _PIECE, panel + 16 * (start + k))
+                transpose(staging + k, _PIECE, panel + 16 * planes * (start + k))
 
     @inline
     def run_tile(panel: int, tile: int, padded: int, first_block: int, num_blocks: int, result: int) -> None:
         """One group times one tile of tokens over blocks of 32 from ``first_block`` of the tokens."""
         all_blocks = padded // 32
-        scales = panel + 16 * SLICE
+        scales = panel + 16 * planes * SLICE
         q = tile + 8 * token_row * first_block
         token_scales = tile + padded * TOKEN_TILE
         sums = token_scales + all_blocks * token_row
@@ -129,16 +189,7 @@ def make_gemm(weight: WeightType) -> Gemm:
         token_scales += token_row * first_block
         sums += token_row * num_scales * first_block
         bias += token_row * num_scales * first_block
-        total = zeros()
-        for _ in range(num_blocks):
-            total = dot_block(total, panel, scales, scales + scales_bytes, q, token_scales, sums, bias)
-            panel += 512
-            scales += 64 * num_scales
-            q += 8 * token_row
-            token_scales += token_row
-            sums += token_row * num_scales
-            bias += token_row * num_scales
-        store(total, result, 64)
+        run_blocks(result, panel, scales, scales + scales_bytes, q, token_scales, sums, bias, num_blocks)
 
     def gemm(op: int, scratch: int, num_tokens: int, thread: int, num_threads: int) -> None:
         activation, weights = load_i64(op + 8 * MATMUL_ACTIVATION), load_i64(op + 8 * MATMUL_WEIGHT)
@@ -148,7 +199,7 @@ def make_gemm(weight: WeightType) -> Gemm:
         tile_bytes = TOKEN_TILE * TILE_BLOCK_BYTES * (padded // 32)
         num_tiles = (num_tokens + TOKEN_TILE - 1) // TOKEN_TILE
         num_groups = (rows + 15) // 16
-        group_bytes = 16 * SLICE + 2 * scales_bytes
+        group_bytes = 16 * planes * SLICE + 2 * scales_bytes
         result, panels = scratch + _STAGING_BYTES, scratch + _STAGING_BYTES + _TILE_BYTES
         chunk = chunk_groups(num_groups, group_bytes, num_threads)
         while True:

@@ -47,14 +47,14 @@ from engine.kernels.cpu.simd import (
 )
 from engine.kernels.cpu.unpack_legacy import _high_nibbles, _iq4_nl, _low_nibbles
 
-GRID_TYPES = {
-    TensorType.IQ1_S,
-    TensorType.IQ1_M,
-    TensorType.IQ2_XXS,
-    TensorType.IQ2_XS,
-    TensorType.IQ2_S,
-    TensorType.IQ3_XXS,
-    TensorType.IQ3_S,
+GRID_TYPES = {  # with the largest of their integers, of either sign
+    TensorType.IQ1_S: 9,
+    TensorType.IQ1_M: 9,
+    TensorType.IQ2_XXS: 43,
+    TensorType.IQ2_XS: 43,
+    TensorType.IQ2_S: 43,
+    TensorType.IQ3_XXS: 62,
+    TensorType.IQ3_S: 15,
 }
 _two_bits = with_constant(U8X32, "and_", 3)
 _minus_1 = with_constant(U8X32, "sub", 1)
