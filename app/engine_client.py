@@ -22,6 +22,8 @@ from engine.protocol import (
     AskSnapshotStorage,
     ClearSnapshots,
     Command,
+    ContextPolicy,
+    ContextShifted,
     CountTokens,
     Delta,
     EjectModel,
@@ -29,16 +31,21 @@ from engine.protocol import (
     Event,
     ForgetConversation,
     GenerateRequest,
+    KVType,
     LoadModel,
+    Message,
     ModelEjected,
     ModelLoaded,
     ModelLoadFailed,
     ModelLoading,
     Notice,
+    PrefillDraft,
+    Priority,
     PromptProgress,
     RequestFailed,
     RequestFinished,
     RequestStarted,
+    SetPriority,
     SetSnapshotQuota,
     SnapshotStorage,
     TokenAlternatives,
@@ -50,7 +57,9 @@ _log = logging.getLogger(__name__)
 FRAME_MS = 16
 SHUTDOWN_S = 0.8  # the app closes in less than a second
 
-RequestEvent = RequestStarted | PromptProgress | Delta | TokenAlternatives | RequestFinished | RequestFailed
+RequestEvent = (
+    ContextShifted | RequestStarted | PromptProgress | Delta | TokenAlternatives | RequestFinished | RequestFailed
+)
 RequestHandler = Callable[[RequestEvent], None]
 
 
@@ -94,9 +103,16 @@ class EngineClient(QObject):
         self._engine = make_engine(self._mailbox.post)
         self._engine.start()
 
-    def load(self, path: Path, context_length: int = 0, num_threads: int = 0, memory_limit_bytes: int = 0) -> None:
-        """Load a model in place of the one that is loaded; 0 leaves the choice to the engine."""
-        self._submit(LoadModel(path, context_length, num_threads, memory_limit_bytes))
+    def load(
+        self,
+        path: Path,
+        context_length: int = 0,
+        num_threads: int = 0,
+        memory_limit_bytes: int = 0,
+        kv_type: KVType | None = None,
+    ) -> None:
+        """Load a model in place of the one that is loaded; 0 and None leave the choice to the engine."""
+        self._submit(LoadModel(path, context_length, num_threads, memory_limit_bytes, kv_type))
 
     def eject(self) -> None:
         """Free the model that is loaded."""
@@ -111,6 +127,20 @@ class EngineClient(QObject):
         """Stop a request; its handler still gets the end. Unknown ids are ignored."""
         if request_id in self._handlers:
             self._submit(AbortRequest(request_id))
+
+    def set_priority(self, request_id: str, priority: Priority) -> None:
+        """Change whose request is computed first; unknown ids are ignored."""
+        if request_id in self._handlers:
+            self._submit(SetPriority(request_id, priority))
+
+    def read_ahead(
+        self,
+        conversation_id: str,
+        messages: tuple[Message, ...] = (),
+        context_policy: ContextPolicy = ContextPolicy.STOP,
+    ) -> None:
+        """Read a draft while nothing else is to be computed; without messages that ends."""
+        self._submit(PrefillDraft(conversation_id, messages, context_policy))
 
     def count_tokens(self, text: str, on_counted: Callable[[int], None]) -> None:
         """Count the tokens of ``text``; only the newest call is answered."""
@@ -165,7 +195,7 @@ class EngineClient(QObject):
 
     def _dispatch(self, event: Event) -> None:
         match event:
-            case RequestStarted() | PromptProgress() | Delta() | TokenAlternatives():
+            case ContextShifted() | RequestStarted() | PromptProgress() | Delta() | TokenAlternatives():
                 if (handler := self._handlers.get(event.request_id)) is not None:
                     handler(event)
             case RequestFinished() | RequestFailed():

@@ -98,7 +98,7 @@ class ModelSession(QObject):
         self.loading.emit(self.name_of(path), 0.0, "")
         value = self._settings.value
         memory_limit_bytes = int(value("memory_limit_gb") * 1e9)
-        self._client.load(path, value("context_length"), value("num_threads"), memory_limit_bytes)
+        self._client.load(path, value("context_length"), value("num_threads"), memory_limit_bytes, value("kv_type"))
 
     def eject(self) -> None:
         """Free the model that is loaded."""

@@ -24,9 +24,11 @@ from app.storage.records import MessageRecord, MessageStatus, new_id
 from app.storage.store import Write
 from app.translation import tr
 from engine.protocol import (
+    ContextPolicy,
     GenerateRequest,
     Message,
     ModelInfo,
+    Priority,
     RequestFailed,
     Role,
     SamplingParams,
@@ -45,6 +47,7 @@ class Answering(QObject):
     Signals:
         started(Generation), ended(Generation): it exists from now on, or no longer.
         delta(Generation, channel value, text), reading(Generation, computed, total, reused): its progress.
+        shifted(Generation): other messages are outside the context now.
         notice(text): one sentence for the person.
     """
 
@@ -52,6 +55,7 @@ class Answering(QObject):
     ended = Signal(object)
     delta = Signal(object, str, str)
     reading = Signal(object, int, int, int)
+    shifted = Signal(object)
     notice = Signal(str)
 
     def __init__(
@@ -70,6 +74,7 @@ class Answering(QObject):
         self._settings = settings
         self._attachments = attachments
         self._generations: list[Generation] = []
+        self._visible_id = ""
         self.reading_rate = 0.0
         session.loaded.connect(self._on_model_loaded)
         session.failed.connect(self._on_model_failed)
@@ -120,6 +125,7 @@ class Answering(QObject):
         conversation.record = replace(conversation.record, updated_at=time.time())
         self._generations.append(generation)
         generation.delta.connect(lambda channel, text: self.delta.emit(generation, channel, text))
+        generation.shifted.connect(lambda: self.shifted.emit(generation))
         generation.reading.connect(lambda done, total, reused: self.reading.emit(generation, done, total, reused))
         generation.ended.connect(lambda: self._on_ended(generation))
         self._collection.save(
@@ -133,7 +139,31 @@ class Answering(QObject):
         if self._session.info is None:
             self.notice.emit(self._session.ensure())
 
-    def prompt(self, conversation: Conversation, message_id: str) -> tuple[Message, ...]:
+    def context_policy(self, conversation: Conversation) -> ContextPolicy:
+        """What happens when the conversation outgrows the context."""
+        return ContextPolicy(effective(conversation.record.options, self._settings)["context_policy"])
+
+    def set_visible(self, conversation_id: str) -> None:
+        """The person looks at this conversation now: its answers are computed first."""
+        self._visible_id = conversation_id
+        for generation in self._generations:
+            if generation.is_submitted:
+                self._client.set_priority(generation.request_id, self._priority(generation))
+
+    def context_start(self, conversation: Conversation) -> str:
+        """The first message that the model still reads, by the last answer that is shown; "" for all of them."""
+        running = {generation.message_id: generation for generation in self._generations}
+        for view in reversed(conversation.branch()):
+            if (generation := running.get(view.record.id)) is not None and generation.is_started:
+                return generation.context_start
+            if view.record.stats is not None:
+                return str(view.record.stats.get("context_start") or "")
+        return ""
+
+    def _priority(self, generation: Generation) -> Priority:
+        return Priority.VISIBLE if generation.conversation_id == self._visible_id else Priority.NORMAL
+
+    def prompt(self, conversation: Conversation, message_id: str | None) -> tuple[Message, ...]:
         """What the engine is given when ``message_id`` ends the prompt, attached texts included."""
         values = effective(conversation.record.options, self._settings)
         return conversation.prompt_for(
@@ -209,8 +239,12 @@ class Answering(QObject):
             max_tokens=values["max_tokens"],
             response_format=format_of(values),
             certainty=format_of(values) is not None,
+            priority=self._priority(generation),
+            context_policy=ContextPolicy(values["context_policy"]),
             conversation_id=conversation.record.id,
         )
+        system = [""] if request.messages and request.messages[0].role is Role.SYSTEM else []
+        generation.prompt_ids = system + [record.id for record in conversation.prompt_records(message.id)]
         self._client.generate(request, generation.handle)
 
     def _learn_rate(self, generation: Generation) -> None:

@@ -145,6 +145,7 @@ class ChatPage(QWidget):
         controller.generation_finished.connect(self._on_generation)
         controller.cost_known.connect(self._on_cost)
         controller.attachments.draft_changed.connect(self._on_attachments)
+        controller.context_shifted.connect(self._on_shifted)
         controller.looked_closer.connect(self._on_looked)
         controller.notice.connect(self.show_notice)
         controller.model_loading.connect(self._on_model_loading)
@@ -179,6 +180,10 @@ class ChatPage(QWidget):
     def _on_attachments(self, conversation_id: str) -> None:
         if conversation_id == self._shown_id:
             self.composer.show_attachments(self._controller.attachments.draft(self._shown_id))
+
+    def _on_shifted(self, conversation_id: str) -> None:
+        if conversation_id == self._shown_id:
+            self._refresh()
 
     def _on_cost(self, num_tokens: int, share: float, seconds: float) -> None:
         self.composer.set_cost(cost_line(num_tokens, share, seconds))
@@ -260,6 +265,7 @@ class ChatPage(QWidget):
 
     def _refresh(self) -> None:
         self.composer.set_busy(self._controller.is_generating)
+        self.transcript.set_context_start(self._controller.context_start)
         has_messages = bool(self._controller.current_messages)
         self._stack.setCurrentWidget(self.transcript if has_messages else self._empty_holder)
         self._refresh_empty()

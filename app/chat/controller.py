@@ -18,6 +18,7 @@ from app.chat.attachments import Attachments
 from app.chat.branching import Branching
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import MessageView, clean_text
+from app.chat.draft_reader import DraftReader
 from app.chat.exchange import ChatExchange
 from app.chat.folders import Folders
 from app.chat.generation import Generation
@@ -29,11 +30,8 @@ from app.schema.library import SchemaLibrary
 from app.settings import Settings
 from app.storage.records import ConversationRecord, MessageStatus
 from app.storage.store import ChatStore
-from app.throttle import Throttle
 from app.translation import tr
 from engine.protocol import ModelInfo, Role
-
-COUNT_DELAY_MS = 150
 
 
 class ChatController(QObject):
@@ -66,6 +64,7 @@ class ChatController(QObject):
     context_used = Signal(int, int, int)  # tokens used, reused, total; of the open conversation
     notice = Signal(str)
     cost_known = Signal(int, float, float)  # tokens of the draft, share of the context, seconds to read; 0 unknown
+    context_shifted = Signal(str)  # conversation id: other messages are outside the context now
     looked_closer = Signal(object)  # CloserLook
 
     def __init__(
@@ -92,8 +91,7 @@ class ChatController(QObject):
         self._answering = Answering(client, session, self._collection, settings, attachments, self)
         self.exchange = ChatExchange(self._collection, attachments, self)
         self._branching = Branching(self._collection, self._answering, attachments)
-        self._counted_text = ""
-        self._counter = Throttle(COUNT_DELAY_MS, self._count, self)
+        self._drafts = DraftReader(client, session, self._collection, self._answering, attachments, settings, self)
         last = settings.value("last_conversation")
         self._current_id = last if last in self._collection else self._collection.blank().id
         self._connect(store)
@@ -108,6 +106,8 @@ class ChatController(QObject):
         self._answering.started.connect(self._on_started)
         self._answering.delta.connect(self._on_delta)
         self._answering.reading.connect(self._on_reading)
+        self._answering.shifted.connect(self._on_shifted)
+        self._drafts.cost_known.connect(self.cost_known)
         self._answering.ended.connect(self._on_ended)
         self.exchange.imported.connect(self.open_conversation)
         for source in (
@@ -144,6 +144,11 @@ class ChatController(QObject):
             replace(view, attachments=attached[view.record.id]) if view.record.id in attached else view
             for view in views
         ]
+
+    @property
+    def context_start(self) -> str:
+        """The first message of the open conversation that the model still reads; "" for all of them."""
+        return self._answering.context_start(self._collection.tree(self._current_id))
 
     @property
     def folders(self) -> Folders:
@@ -318,8 +323,7 @@ class ChatController(QObject):
 
     def count_tokens(self, text: str) -> None:
         """Count the tokens of the draft ``text`` and its attachments; ``cost_known`` follows when typing pauses."""
-        self._counted_text = clean_text(text)
-        self._counter.delay()
+        self._drafts.follow(self._current_id, text)
 
     # ------------------------------------------------------------------------------------ models
 
@@ -352,7 +356,7 @@ class ChatController(QObject):
 
     def close(self) -> None:
         """Close running answers where they are and hand all drafts to the store."""
-        self._counter.cancel()
+        self._drafts.close()
         self._collection.flush_draft()
         self._answering.close()
         self.attachments.close()
@@ -368,20 +372,10 @@ class ChatController(QObject):
     def _open(self, conversation_id: str) -> None:
         self._collection.flush_draft()
         self._current_id = conversation_id
+        self._answering.set_visible(conversation_id)
         self._settings.set("last_conversation", conversation_id)
         self.conversation_opened.emit(conversation_id)
         self._report_context()
-
-    def _count(self) -> None:
-        if self._session.info is not None:
-            attached = self.attachments.prompt_text(self._current_id, None)
-            self._client.count_tokens(attached + self._counted_text, self._on_counted)
-
-    def _on_counted(self, num_tokens: int) -> None:
-        info = self._session.info
-        if info is not None:
-            rate = self._answering.reading_rate
-            self.cost_known.emit(num_tokens, num_tokens / info.context_length, num_tokens / rate if rate else 0.0)
 
     def _report_context(self) -> None:
         """The context that the shown branch fills, by the figures of its last answer that has some."""
@@ -416,6 +410,9 @@ class ChatController(QObject):
     def _on_reading(self, generation: Generation, computed: int, total: int, reused: int) -> None:
         self.reading_progress.emit(generation.conversation_id, computed, total, reused)
         self._report_use(generation, total, reused)
+
+    def _on_shifted(self, generation: Generation) -> None:
+        self.context_shifted.emit(generation.conversation_id)
 
     def _report_use(self, generation: Generation, used: int, reused: int) -> None:
         """The context that a running answer fills, while its conversation is the open one."""

@@ -118,17 +118,24 @@ class Conversation:
         return True
 
     def prompt_for(
-        self, message_id: str, system_prompt: str = "", attached: Callable[[str], str] = lambda message_id: ""
+        self,
+        message_id: str | None,
+        system_prompt: str = "",
+        attached: Callable[[str], str] = lambda message_id: "",
     ) -> tuple[Message, ...]:
         """The messages the engine answers to when ``message_id`` ends the prompt; empty answers are left out.
 
         ``attached`` gives what stands before a message's own words.
         """
         messages = [Message(Role.SYSTEM, system_prompt)] if system_prompt.strip() else []
-        for record in self.path_to(message_id):
-            if record.content.strip() or record.role is not Role.ASSISTANT:
-                messages.append(Message(record.role, attached(record.id) + record.content, record.reasoning))
+        for record in self.prompt_records(message_id):
+            messages.append(Message(record.role, attached(record.id) + record.content, record.reasoning))
         return tuple(messages)
+
+    def prompt_records(self, message_id: str | None) -> list[MessageRecord]:
+        """The messages that are in the prompt which ends with ``message_id``, without the system prompt."""
+        path = self.path_to(message_id) if message_id is not None else []
+        return [record for record in path if record.content.strip() or record.role is not Role.ASSISTANT]
 
     def new_message(
         self,

@@ -17,6 +17,7 @@ from app.storage.records import MessageRecord, MessageStatus, new_id
 from app.throttle import Throttle
 from engine.protocol import (
     Channel,
+    ContextShifted,
     Delta,
     FinishReason,
     PromptProgress,
@@ -34,6 +35,9 @@ class Generation(QObject):
     Attributes:
         conversation: the tree that holds the message.
         request_id: of the engine's request; fresh for each generation.
+        is_started: the engine has said what it reads.
+        prompt_ids: ids of the request's messages; "" for the system prompt.
+        context_start: the first message that the model still reads; "" for all of them.
         seed: to draw the answer with; None leaves it to the options.
         is_saved: the message is on disk, so the engine may begin.
         is_submitted: the engine has the request.
@@ -42,10 +46,12 @@ class Generation(QObject):
 
     Signals:
         delta(channel value, text), reading(computed, total, reused), ended().
+        shifted(): messages left the context; ``context_start`` is another one.
     """
 
     delta = Signal(str, str)
     reading = Signal(int, int, int)
+    shifted = Signal()
     ended = Signal()
 
     def __init__(
@@ -65,6 +71,9 @@ class Generation(QObject):
         self.is_saved = False
         self.is_submitted = False
         self.is_stopping = False
+        self.is_started = False
+        self.prompt_ids: list[str] = []
+        self.context_start = ""
         self.num_prompt_tokens = 0
         self.num_reused_tokens = 0
         self.num_completion_tokens = 0
@@ -86,7 +95,13 @@ class Generation(QObject):
         if self._is_ended:
             return
         match event:
+            case ContextShifted():
+                kept = max(event.dropped_messages, default=-1) + 1
+                self.is_started = True
+                self.context_start = self.prompt_ids[kept] if 0 < kept < len(self.prompt_ids) else ""
+                self.shifted.emit()
             case RequestStarted():
+                self.is_started = True
                 self.num_prompt_tokens = event.num_prompt_tokens
                 self.num_reused_tokens = event.num_reused_tokens
                 self.reading.emit(event.num_reused_tokens, event.num_prompt_tokens, event.num_reused_tokens)
@@ -98,6 +113,8 @@ class Generation(QObject):
                 is_aborted = event.reason is FinishReason.ABORTED
                 self.num_completion_tokens = event.stats.num_completion_tokens
                 stats = {**asdict(event.stats), "finish_reason": event.reason.value}
+                if self.context_start:
+                    stats["context_start"] = self.context_start
                 if event.structured is not None:
                     num_tokens = event.stats.num_completion_tokens
                     stats["structured"] = {**asdict(event.structured), "num_tokens": num_tokens}

@@ -11,6 +11,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QBoxLayout, QMenu, QWidget
 
+from app.chat.context_line import ContextLine
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
 from app.chat.message_editor import MessageEditor
@@ -61,6 +62,7 @@ class MessageWidget(QWidget):
         self._is_hovered = False
         self._has_focus_inside = False
         self._is_last = False
+        self._context_line: ContextLine | None = None
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.foot = MessageFoot(theme, actions, is_own=is_own)
@@ -134,6 +136,21 @@ class MessageWidget(QWidget):
     def show_view(self, view: MessageView) -> None:
         """Show another state of the same message."""
         raise NotImplementedError
+
+    def set_context_line(self, is_shown: bool) -> None:
+        """Whether the model reads from here on, and nothing above."""
+        if is_shown == (self._context_line is not None):
+            return
+        layout = self.layout()
+        assert isinstance(layout, QBoxLayout)
+        if self._context_line is None:
+            self._context_line = ContextLine(self._theme)
+            layout.insertWidget(0, self._context_line)
+        else:
+            layout.removeWidget(self._context_line)
+            self._context_line.hide()
+            self._context_line.deleteLater()
+            self._context_line = None
 
     def set_last(self, is_last: bool) -> None:
         """Whether it is the last message, whose foot always shows."""

@@ -69,6 +69,7 @@ class Transcript(QScrollArea):
         self._messages: list[MessageView] = []
         self._widgets: list[MessageWidget] = []  # of the last len(_widgets) messages
         self._is_adjusting = False
+        self._context_start = ""
         self._share = 0.0  # of the way to the end, while the theme changes
         self._num_kept = 0
         self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
@@ -137,6 +138,12 @@ class Transcript(QScrollArea):
         if isinstance(widget, Answer):
             widget.set_progress(text)
 
+    def set_context_start(self, message_id: str) -> None:
+        """The model reads from this message on; "" when it reads all of them."""
+        self._context_start = message_id
+        for widget in self._widgets:
+            widget.set_context_line(bool(message_id) and widget.message_id == message_id)
+
     def edit_last(self) -> bool:
         """Edit the person's last message; False when there is none."""
         for widget in reversed(self._widgets):
@@ -172,6 +179,7 @@ class Transcript(QScrollArea):
         last_answer = next((widget for widget in reversed(self._widgets) if isinstance(widget, Answer)), None)
         for widget in self._widgets:
             widget.set_last(widget is last_answer)
+        self.set_context_start(self._context_start)
         if made and not at_top and self.is_following:
             self._scroll_to_end()
 

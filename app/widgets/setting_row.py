@@ -71,7 +71,7 @@ class SettingRow(QWidget):
         self._row.addWidget(self._reset)
         self._column.addLayout(self._row)
         (self._column if is_narrow else self._words).addWidget(help_text)
-        if self.field.is_wide:
+        if self.field.is_wide or (is_narrow and setting.choices):
             self._column.addWidget(self.field.editor)
         else:
             self._row.addWidget(self.field.editor)

@@ -100,6 +100,7 @@ class FakeController(QObject):
     context_used = Signal(int, int, int)
     notice = Signal(str)
     cost_known = Signal(int, float, float)
+    context_shifted = Signal(str)
     looked_closer = Signal(object)
 
     def __init__(self, *, model: ModelInfo | None = MODEL) -> None:
@@ -123,6 +124,7 @@ class FakeController(QObject):
         self.presets = Presets(_NoStore(), Settings())  # type: ignore[arg-type]
         self.schemas = SchemaLibrary(Path("/nowhere"))
         self.takes_messages = True
+        self.context_start = ""
         self.attachments = Attachments(_NoStore(), Path("/nowhere"))  # type: ignore[arg-type]
         self.current_id = self._make("", in_list=False)
 

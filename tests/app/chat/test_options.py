@@ -133,3 +133,11 @@ def test_the_panel_shows_and_changes_the_open_chat(bench: Bench, theme: Theme, q
     assert "Save the changes to “Short”" in texts
     next(action for action in panel.make_menu().actions() if action.text() == "None").trigger()
     assert bench.controller.current_conversation.options == {}
+
+
+def test_every_row_fits_the_panel(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
+    panel = OptionsPanel(bench.controller, bench.context.settings, theme)
+    qtbot.addWidget(panel)
+    panel.resize(panel.width(), 700)
+    panel.show()
+    assert panel._body.minimumSizeHint().width() <= panel._scroll.viewport().width()

@@ -1,0 +1,85 @@
+"""What is done with a draft while its person writes: its tokens are counted, and the engine reads it ahead."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.answering import Answering
+from app.chat.attachments import Attachments
+from app.chat.collection import ConversationCollection
+from app.chat.conversation import clean_text
+from app.engine_client import EngineClient
+from app.model_session import ModelSession
+from app.settings import Settings
+from app.throttle import Throttle
+from engine.protocol import Message, Role
+
+DELAY_MS = 150
+MIN_READ_AHEAD = 400
+"""Characters; a shorter draft is read faster than it is sent."""
+
+
+class DraftReader(QObject):
+    """Follows the drafts of conversations.
+
+    Signals:
+        cost_known(tokens, share of the context, seconds to read): of the last draft; 0 where it is not known.
+    """
+
+    cost_known = Signal(int, float, float)
+
+    def __init__(
+        self,
+        client: EngineClient,
+        session: ModelSession,
+        collection: ConversationCollection,
+        answering: Answering,
+        attachments: Attachments,
+        settings: Settings,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._session = session
+        self._collection = collection
+        self._answering = answering
+        self._attachments = attachments
+        self._settings = settings
+        self._conversation_id = ""
+        self._text = ""
+        self._is_reading = False
+        self._delay = Throttle(DELAY_MS, self._look, self)
+
+    def follow(self, conversation_id: str, text: str) -> None:
+        """The draft of a conversation is ``text`` now; looked at when typing pauses."""
+        self._conversation_id, self._text = conversation_id, clean_text(text)
+        self._delay.delay()
+
+    def close(self) -> None:
+        """Look at nothing any more."""
+        self._delay.cancel()
+
+    def _look(self) -> None:
+        if self._session.info is None or self._conversation_id not in self._collection:
+            return
+        draft = self._attachments.prompt_text(self._conversation_id, None) + self._text
+        self._client.count_tokens(draft, self._on_counted)
+        self._read_ahead(draft)
+
+    def _read_ahead(self, draft: str) -> None:
+        """Let the engine read the draft after the conversation so far, while it has nothing else to do."""
+        is_worth_it = len(draft) >= MIN_READ_AHEAD and bool(self._settings.value("reads_ahead"))
+        is_worth_it = is_worth_it and not self._answering.is_busy(self._conversation_id)
+        if is_worth_it:
+            tree = self._collection.tree(self._conversation_id)
+            messages = (*self._answering.prompt(tree, tree.record.active_leaf_id), Message(Role.USER, draft))
+            self._client.read_ahead(self._conversation_id, messages, self._answering.context_policy(tree))
+        elif self._is_reading:
+            self._client.read_ahead(self._conversation_id)
+        self._is_reading = is_worth_it
+
+    def _on_counted(self, num_tokens: int) -> None:
+        info = self._session.info
+        if info is not None:
+            rate = self._answering.reading_rate
+            self.cost_known.emit(num_tokens, num_tokens / info.context_length, num_tokens / rate if rate else 0.0)
