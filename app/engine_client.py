@@ -50,6 +50,7 @@ from engine.protocol import (
     SnapshotStorage,
     TokenAlternatives,
     TokensCounted,
+    ToolCalled,
 )
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,14 @@ FRAME_MS = 16
 SHUTDOWN_S = 0.8  # the app closes in less than a second
 
 RequestEvent = (
-    ContextShifted | RequestStarted | PromptProgress | Delta | TokenAlternatives | RequestFinished | RequestFailed
+    ContextShifted
+    | RequestStarted
+    | PromptProgress
+    | Delta
+    | TokenAlternatives
+    | ToolCalled
+    | RequestFinished
+    | RequestFailed
 )
 RequestHandler = Callable[[RequestEvent], None]
 
@@ -195,7 +203,14 @@ class EngineClient(QObject):
 
     def _dispatch(self, event: Event) -> None:
         match event:
-            case ContextShifted() | RequestStarted() | PromptProgress() | Delta() | TokenAlternatives():
+            case (
+                ContextShifted()
+                | RequestStarted()
+                | PromptProgress()
+                | Delta()
+                | TokenAlternatives()
+                | ToolCalled()
+            ):
                 if (handler := self._handlers.get(event.request_id)) is not None:
                     handler(event)
             case RequestFinished() | RequestFailed():

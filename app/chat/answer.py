@@ -19,6 +19,7 @@ from app.chat.message_actions import ANSWER_ACTIONS, MessageAction
 from app.chat.message_view import MessageWidget
 from app.chat.structured_view import StructuredView
 from app.chat.text_view import TextView
+from app.chat.tool_card import ToolCard
 from app.storage.records import MessageStatus
 from app.theme import Theme
 from app.translation import tr
@@ -110,6 +111,7 @@ class Answer(MessageWidget):
         self._reasoning_ms: float | None = None
         self._fold: ReasoningFold | None = None
         self._structured: StructuredView | None = None
+        self._cards: list[ToolCard] = []
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, px(20))
         self._column.setSpacing(px(6))
@@ -132,7 +134,7 @@ class Answer(MessageWidget):
     @property
     def texts(self) -> list[TextView]:
         reasoning = [self._fold.text_view] if self._fold is not None and self._fold.is_open else []
-        return [*reasoning, *self.body.texts]
+        return [*reasoning, *self.body.texts, *(card.text_view for card in self._cards)]
 
     @property
     def content(self) -> str:
@@ -165,6 +167,9 @@ class Answer(MessageWidget):
         """A streamed piece: the first is drawn at once, the next with the next frame."""
         if channel == Channel.REASONING.value:
             self._append_reasoning(text)
+            return
+        if channel == Channel.TOOL_CALL.value:
+            self.foot.set_status(tr("writing a call"))
             return
         self._end_reasoning()
         self._pushed += text
@@ -222,8 +227,19 @@ class Answer(MessageWidget):
         self._ending.setText(ending)
         self._ending.setVisible(bool(ending))
         self._show_structured()
+        self._show_calls()
         has_seed = isinstance((record.stats or {}).get("seed"), int)
         self.foot.set_unavailable(frozenset() if has_seed else frozenset({MessageAction.REPRODUCE}))
+
+    def _show_calls(self) -> None:
+        """Show the calls that the model wrote under its text."""
+        calls = (self.view.record.stats or {}).get("tool_calls")
+        for call in calls[len(self._cards) :] if isinstance(calls, list) else ():
+            if isinstance(call, dict):
+                card = ToolCard(call, self._theme)
+                card.notice.connect(self.notice)
+                self._column.insertWidget(self._column.indexOf(self._ending), card)
+                self._cards.append(card)
 
     def _show_structured(self) -> None:
         """Show an answer that was to have a form as a tree, and its text as JSON behind that."""

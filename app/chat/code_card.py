@@ -163,6 +163,10 @@ class CodeCard(QFrame):
             self._is_coloured = True
             self._text.colour(shown, block.language)
 
+    def set_title(self, text: str) -> None:
+        """Say something else than the language over the code."""
+        self._label.setText(text)
+
     def set_caret(self, is_shown: bool) -> None:
         """Show where the code is being written."""
         self._text.set_caret(is_shown)

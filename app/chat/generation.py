@@ -24,6 +24,7 @@ from engine.protocol import (
     RequestFailed,
     RequestFinished,
     RequestStarted,
+    ToolCalled,
 )
 
 SAVE_INTERVAL_MS = 700  # with the write itself a killed process loses less than a second
@@ -81,6 +82,7 @@ class Generation(QObject):
         self._reasoning_began_s: float | None = None
         self._reasoning_ms: float | None = None
         self._collection = collection
+        self._tool_calls: list[dict[str, object]] = []
         self._answer: list[str] = [message.content]
         self._reasoning: list[str] = [message.reasoning]
         self._saver = Throttle(SAVE_INTERVAL_MS, self._save, self)
@@ -109,10 +111,14 @@ class Generation(QObject):
                 self.reading.emit(event.num_computed_tokens, event.num_prompt_tokens, self.num_reused_tokens)
             case Delta():
                 self._on_delta(event)
+            case ToolCalled():
+                self._tool_calls.append(asdict(event.call))
             case RequestFinished():
                 is_aborted = event.reason is FinishReason.ABORTED
                 self.num_completion_tokens = event.stats.num_completion_tokens
                 stats = {**asdict(event.stats), "finish_reason": event.reason.value}
+                if self._tool_calls:
+                    stats["tool_calls"] = self._tool_calls
                 if self.context_start:
                     stats["context_start"] = self.context_start
                 if event.structured is not None:
@@ -149,7 +155,7 @@ class Generation(QObject):
         if event.channel is Channel.REASONING:
             self._reasoning.append(event.text)
             self._reasoning_began_s = self._reasoning_began_s or time.monotonic()
-        else:
+        elif event.channel is Channel.ANSWER:
             self._answer.append(event.text)
             self._end_reasoning()
         self.num_completion_tokens = event.num_completion_tokens

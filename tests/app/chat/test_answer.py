@@ -11,6 +11,7 @@ from app.chat.block_views import ProseView, TableView
 from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
+from app.chat.tool_card import ToolCard
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
 from engine.protocol import Role
@@ -204,3 +205,20 @@ def test_copy_gives_the_exact_text(theme: Theme, qtbot: QtBot) -> None:
     qtbot.addWidget(answer)
     answer.foot._buttons[MessageAction.COPY].click()
     assert QGuiApplication.clipboard().text() == "<smirk> **waffles** \u0000"
+
+
+def test_calls_are_cards_and_not_text(theme: Theme, qtbot: QtBot) -> None:
+    calls = [
+        {"name": "weather", "arguments": '{"city": "Lisboa"}', "call_id": "1"},
+        {"name": "<b>odd</b>", "arguments": "no json", "call_id": ""},
+    ]
+    record = MessageRecord("m", "c", None, Role.ASSISTANT, "Let me see.", stats={"tool_calls": calls})
+    answer = Answer(theme, MessageView(record, 0, 1))
+    qtbot.addWidget(answer)
+    answer.show()
+    first, second = answer.findChildren(ToolCard)
+    assert (first._label.text(), first.code) == ("Calls weather", '{\n  "city": "Lisboa"\n}')
+    assert (second._label.text(), second.code) == ("Calls <b>odd</b>", "no json")
+    assert [text.toPlainText() for text in answer.texts] == ["Let me see.", first.code, second.code]
+    answer.show_view(MessageView(record, 0, 2))
+    assert len(answer.findChildren(ToolCard)) == 2

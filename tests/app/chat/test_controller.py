@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 from app.storage.records import MessageStatus
-from engine.protocol import AbortRequest, Channel, GenerateRequest, RequestFailed, Role
+from engine.protocol import AbortRequest, Channel, GenerateRequest, RequestFailed, Role, ToolCall, ToolCalled
 from tests.app.conftest import Bench, BenchMaker
 
 
@@ -350,3 +350,19 @@ def test_who_hears_of_a_deletion_finds_another_conversation_open(bench: Bench) -
     assert bench.controller.current_id == kept_id
     assert seen
     assert all(texts == ["keep me", "yes"] for texts in seen)
+
+
+def test_a_call_is_kept_beside_the_answer(bench: Bench) -> None:
+    bench.controller.send("Weather?")
+    request_id = bench.request()
+    bench.engine.say(request_id, "One moment.")
+    bench.engine.say(request_id, '<tool_call>{"name"', Channel.TOOL_CALL)
+    bench.engine.on_event(ToolCalled(request_id, ToolCall("weather", '{"city": "Lisboa"}', "1")))
+    bench.engine.finish(request_id)
+    bench.wait_idle()
+    record = bench.controller.current_messages[-1].record
+    assert record.content == "One moment."
+    assert record.stats is not None
+    assert record.stats["tool_calls"] == [
+        {"name": "weather", "arguments": '{"city": "Lisboa"}', "call_id": "1"},
+    ]
