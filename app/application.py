@@ -18,11 +18,13 @@ from PySide6.QtWidgets import QApplication
 from app import translation
 from app.context import AppContext
 from app.extraction.page import ExtractionPage
+from app.extraction.workspace import ExtractionWorkspace
 from app.logs import install_exception_hooks, start_logging
 from app.paths import APP_NAME, AppPaths
 from app.single_instance import SingleInstance
 from app.theme import Theme, apply_theme
 from app.translation import tr
+from app.window.attention import Attention
 from app.window.main_window import MainWindow
 from app.window.pages import PageEntry
 from engine import EngineConfig, EngineThread
@@ -66,6 +68,7 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
         if state == Qt.ApplicationState.ApplicationActive:
             controller.refresh_models()  # files may have come while the person was elsewhere
 
+    watch_extraction(window.attention, context.extraction)
     instance.raise_requested.connect(on_second_start)
     application.file_opened.connect(controller.load_model)
     application.applicationStateChanged.connect(on_state)
@@ -78,6 +81,18 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
         return int(application.exec())
     finally:
         signals.close()
+
+
+def watch_extraction(attention: Attention, workspace: ExtractionWorkspace) -> None:
+    """A table that takes long is a job, too."""
+
+    def on_state() -> None:
+        if workspace.is_running:
+            attention.job_began("extraction")
+        elif workspace.is_finished:
+            attention.job_ended("extraction", tr("Extraction"), tr("Every row of the table has its answer."))
+
+    workspace.state_changed.connect(on_state)
 
 
 def feature_pages(context: AppContext, theme: Theme) -> list[PageEntry]:

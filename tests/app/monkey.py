@@ -19,6 +19,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QFileDialog, QInputDialog, QMenu, QWidget
 
+from app.application import feature_pages
 from app.context import AppContext
 from app.paths import AppPaths
 from app.theme import Theme
@@ -130,6 +131,7 @@ def tame_dialogs() -> None:
     for name in ("getOpenFileName", "getSaveFileName"):
         setattr(QFileDialog, name, lambda *_arguments, **_options: ("", ""))
     QFileDialog.getOpenFileNames = lambda *_arguments, **_options: ([], "")  # type: ignore[method-assign]
+    QFileDialog.getExistingDirectory = lambda *_arguments, **_options: ""  # type: ignore[method-assign]
     QInputDialog.getText = lambda *_arguments, **_options: ("A name", True)  # type: ignore[method-assign]
 
 
@@ -147,7 +149,8 @@ def run(home: Path, num_actions: int, seed: int) -> Monkey:
     old_hook, sys.excepthook = sys.excepthook, lambda _kind, error, _trace: errors.append(error)
     context = AppContext.create(AppPaths.below(home), make_engine)
     context.store.trouble.connect(errors.append)
-    window = MainWindow(context.controller, context.settings, Theme(application, context.settings))
+    theme = Theme(application, context.settings)
+    window = MainWindow(context.controller, context.settings, theme, feature_pages(context, theme))
     try:
         window.show()
         context.start(Path("model.gguf"))

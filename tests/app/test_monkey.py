@@ -7,7 +7,10 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog
 
 from tests.app import monkey
 
-DIALOGS = ((QFileDialog, ("getOpenFileName", "getOpenFileNames", "getSaveFileName")), (QInputDialog, ("getText",)))
+DIALOGS = (
+    (QFileDialog, ("getExistingDirectory", "getOpenFileName", "getOpenFileNames", "getSaveFileName")),
+    (QInputDialog, ("getText",)),
+)
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")  # of the offscreen platform, about menus

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import SETTINGS, Settings
+from app.settings import SETTINGS, Settings, describe_settings
 
 
 def test_values_outlast_the_app(tmp_path: Path) -> None:
@@ -76,6 +76,16 @@ def test_an_unwritable_place_is_said_once(tmp_path: Path) -> None:
     settings.set("zoom", 1.5)
     assert settings.value("theme") == "dark"
     assert len(notices) == 1
+
+
+def test_the_table_is_printed_for_readers() -> None:
+    text = describe_settings()
+    for setting in SETTINGS:
+        assert (f"({setting.key}: " in text) == bool(setting.title)
+        if setting.title:
+            assert setting.help in text
+    assert "Text size (zoom: 1.0; 0.8 to 2)" in text
+    assert 'Theme (theme: "system"; system, light, dark)' in text
 
 
 def test_every_setting_a_person_sees_is_explained() -> None:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QRect
+from PySide6.QtCore import QObject, QRect, Signal
 from PySide6.QtWidgets import QSystemTrayIcon, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.application import watch_extraction
 from app.settings import Settings
 from app.window.attention import Attention
 from app.window.main_window import MainWindow
@@ -109,3 +110,23 @@ SCREENS = [QRect(0, 0, 1920, 1050), QRect(1920, 100, 1280, 720)]
 )
 def test_a_window_stands_on_a_screen(wanted: QRect, expected: QRect) -> None:
     assert clamped(wanted, SCREENS) == expected
+
+
+class _Workspace(QObject):
+    state_changed = Signal()
+    is_running = is_finished = False
+
+
+def test_a_long_extraction_is_a_job(attention: Attention, clock: _Clock) -> None:
+    told: list[str] = []
+    attention.notified.connect(lambda title, _text: told.append(title))
+    workspace = _Workspace()
+    watch_extraction(attention, workspace)  # type: ignore[arg-type]
+    workspace.state_changed.emit()
+    workspace.is_running = True
+    workspace.state_changed.emit()
+    clock.now = 20.0
+    workspace.is_running, workspace.is_finished = False, True
+    workspace.state_changed.emit()
+    workspace.state_changed.emit()
+    assert told == ["Extraction"]
