@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
 from engine.cache.snapshot_file import (
     ROOT_NAME,
     AttachmentKind,
+    AttachmentRecord,
     BlockRecord,
     DamagedSnapshotError,
     SnapshotFile,
@@ -25,7 +27,7 @@ from engine.cache.snapshot_file import (
 from engine.kernels.backend import Backend
 from engine.model.plan import BLOCK_SIZE
 
-CHUNK_BYTES = 1 << 20  # read, checked and written while it lies in the processor's cache
+CHUNK_BYTES = 4 << 20  # through one buffer, whose pages stay warm
 ADVANCE_S = 0.02  # of one ``advance``
 
 
@@ -73,6 +75,9 @@ def _overlap(record: BlockRecord, wanted: tuple[int, ...]) -> int:
 class Restoration:
     """A path of stored blocks on its way into the KV cache.
 
+    ``wanted`` are lengths of prefixes: what the KV cache has without this, and how far the path follows the prompt.
+    Of the states after prefixes between these, which may be many and large, only the last one comes back.
+
     Attributes:
         num_tokens_before: of the path, what the KV cache had already, in full blocks.
         num_tokens: of the path, what it has now, as far as this brought it.
@@ -86,18 +91,20 @@ class Restoration:
         backend: Backend,
         prompt_logits: PromptLogits,
         path: Sequence[StoredBlock],
+        wanted: tuple[int, int],
         on_damaged: Callable[[SnapshotFile], None],
     ) -> None:
         self._kv_cache = kv_cache
         self._backend = backend
         self._prompt_logits = prompt_logits
         self._path = path
+        self._wanted = wanted
         self._on_damaged = on_damaged
         self._token_ids = [token_id for block in path for token_id in block.record.token_ids]
         self._table = kv_cache.hold(self._token_ids, self.cancel)
         self._next = len(self._table.block_ids)
         self._end = min(len(path), self._next + kv_cache.num_blocks - kv_cache.num_active_blocks)
-        num_buffered = max(1, CHUNK_BYTES // backend.block_bytes)
+        num_buffered = max(1, CHUNK_BYTES // max(1, backend.block_bytes))
         self._buffer = np.empty((num_buffered, backend.block_bytes), np.uint8)
         self.num_tokens_before = self.num_tokens = self._next * BLOCK_SIZE
         self.is_done = False
@@ -154,17 +161,26 @@ class Restoration:
         self._kv_cache.release(self._table, self._token_ids, self.num_tokens)
 
     def _attach(self) -> None:
-        """Take over the states and logits after prefixes that are here now."""
+        """Take over the last wanted state, and the logits, after prefixes that are here now."""
         names = {block.record.name for block in self._path[: self._next]}
+        states = []
         for file in {block.file for block in self._path}:
             for record in file.attachments:
                 if record.name not in names or record.num_tokens > self.num_tokens:
                     continue
-                try:
-                    data = file.read_attachment(record)
-                except DamagedSnapshotError:
-                    continue  # worth the time of computing it, no more
                 if record.kind is AttachmentKind.STATE:
-                    self._kv_cache.add_checkpoint(self._table, record.num_tokens, data)
-                else:
-                    self._prompt_logits.put(self._token_ids[: record.num_tokens], data.view(np.float32))
+                    states.append((record.num_tokens, file, record))
+                elif (row := self._read(file, record)) is not None:
+                    self._prompt_logits.put(self._token_ids[: record.num_tokens], row.view(np.float32))
+        states = [each for each in states if self._wanted[0] < each[0] <= self._wanted[1]]
+        if states:
+            num_tokens, file, record = max(states, key=lambda each: each[0])
+            if (state := self._read(file, record)) is not None:
+                self._kv_cache.add_checkpoint(self._table, num_tokens, state)
+
+    def _read(self, file: SnapshotFile, record: AttachmentRecord) -> npt.NDArray[np.uint8] | None:
+        try:
+            return file.read_attachment(record)
+        except DamagedSnapshotError:
+            self._on_damaged(file)
+            return None

@@ -132,7 +132,7 @@ class SnapshotFile:
         try:
             with open(self.path, "rb", buffering=0) as file:
                 file.seek(self._offset + first * self.block_bytes)
-                num_read = _read_into(file, out) // self.block_bytes
+                num_read = _read_into(file, out) // self.block_bytes if self.block_bytes else len(out)
         except OSError:
             return 0
         for index in range(num_read):

@@ -96,7 +96,7 @@ class SnapshotStore:
         attached_bytes = sum(each.data.nbytes for each in attachments)
         wanted = attached_bytes + len(records) * block_bytes
         room = self._make_room(wanted, folder) - attached_bytes
-        records = records[: max(0, room // block_bytes)]
+        records = records[: max(0, room // max(1, block_bytes))]
         if room < 0 or not (records or attachments):
             return None
         return SnapshotWriter(_next_path(folder), key, block_bytes, records, attachments)

@@ -35,6 +35,8 @@ from engine.model.plan import BLOCK_SIZE
 
 CHUNK_BYTES = 4 << 20  # copied at once: a few milliseconds
 
+MAX_STATES = 2  # of a branch: after its last prompt and after its end
+
 _log = logging.getLogger(__name__)
 
 
@@ -88,7 +90,8 @@ class Snapshots:
         path, num_stored = find_path(self._files(conversation_id), token_ids)
         if num_stored <= num_cached:
             return None
-        return Restoration(self._kv_cache, self._backend, self._prompt_logits, path, self._remove)
+        wanted = num_cached, num_stored
+        return Restoration(self._kv_cache, self._backend, self._prompt_logits, path, wanted, self._remove)
 
     def is_elsewhere(self, conversation_id: str) -> bool:
         """Whether the disk has this conversation for another model or other settings."""
@@ -178,11 +181,13 @@ class Snapshots:
 
 
 def _states(path: list[tuple[BlockRecord, Node]]) -> list[Attachment]:
-    return [
+    """The last states of a path: a conversation goes on from its end, and they may be large."""
+    states = [
         Attachment(AttachmentKind.STATE, record.name, each.num_tokens, each.state)
         for record, node in path
-        for each in node.checkpoints
+        for each in sorted(node.checkpoints, key=lambda each: each.num_tokens)
     ]
+    return states[-MAX_STATES:]
 
 
 class _Job:
@@ -251,7 +256,7 @@ class _Job:
         self._disk.submit(abort)
 
     def _copy(self, writer: SnapshotWriter) -> None:
-        count = max(1, CHUNK_BYTES // self._backend.block_bytes)
+        count = max(1, CHUNK_BYTES // max(1, self._backend.block_bytes))
         nodes = self._nodes[self._next : min(self._next + count, writer.num_blocks)]
         present = next((index for index, node in enumerate(nodes) if node.parent is None), len(nodes))
         self._next += present

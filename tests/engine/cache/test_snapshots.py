@@ -297,9 +297,28 @@ def test_states_and_logits_come_back(tmp_path: Path) -> None:
     assert table.num_reused_tokens == 100
     assert table.checkpoint is not None
     assert table.checkpoint.state.tolist() == [100, CHAT[99]]
+    machine.cache.release(table, [*CHAT, 1], 100)
+    edited = [*CHAT[:80], 62]
+    assert machine.reopen("a", edited) is not None
+    assert machine.read("a", edited) == 64, "an earlier state, for another end"
     row = machine.logits.get(CHAT[:90])
     assert row is not None
     assert row.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_model_without_keys_and_values_keeps_its_states(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, needs_checkpoints=True)
+    machine.backend.block_bytes = 0
+    machine.backend.read_blocks = machine.backend.write_blocks = lambda block_ids, data: None  # type: ignore
+    machine.read("a", CHAT, states_at=[100])
+    machine.rest()
+    stored = machine.backend._stored.copy()
+    machine.restart()
+    machine.backend.block_bytes = 0
+    machine.backend.write_blocks = lambda block_ids, data: None  # type: ignore
+    machine.backend._stored[:] = stored
+    assert machine.reopen("a", [*CHAT, 1]) is not None
+    assert machine.cache.num_matching_tokens([*CHAT, 1]) == 100
 
 
 @pytest.mark.parametrize(("seed", "num_blocks"), [(1, 12), (2, 30), (3, 400)])
