@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.chat.tool_calls import INNER_MARKERS, parse_calls
 from engine.protocol import Channel, Tool, ToolCall
 
 
@@ -142,6 +141,15 @@ ANSWER_MARKERS: Final = (
     "<|close|>response<|sep|>",
     "[END FINAL RESPONSE]",
 )
+# What stands inside a call, beside its text: tokens that must not be hidden from the readers of calls.
+# fmt: off
+INNER_MARKERS: Final = (
+    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<｜tool▁call▁begin｜>",
+    "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "[CALL_ID]", "[ARGS]", "<|tool_call:begin|>", "<|tool_call:name|>",
+    "<|tool_call:args|>", "<|tool_call:end|>", '<|"|>', "<|open|>", "<|close|>", "<|sep|>", "｜DSML｜",
+    "]<]minimax[>[", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
+)
+# fmt: on
 _MAX_HEADER: Final = 200  # characters; a longer one is text
 
 
@@ -319,6 +327,8 @@ class ChannelSplitter:
     def _end_block(self) -> None:
         """Read the calls of the tool call that ends here."""
         if self._channel is Channel.TOOL_CALL:
+            from engine.chat.tool_calls import parse_calls  # a chat without calls does not pay for it
+
             self._calls += parse_calls("".join(self._block), self._tools, self._callee)
         self._block.clear()
 

@@ -19,15 +19,6 @@ Types = Mapping[str, Mapping[str, str]]  # of each tool, JSON types of its param
 Found = tuple[str, Any, str]  # name, arguments (an object, or text), id
 _MAX_CHARACTERS: Final = 1 << 20
 
-# What stands inside a call, beside its text: tokens that must not be hidden from the functions below.
-# fmt: off
-INNER_MARKERS: Final = (
-    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<｜tool▁call▁begin｜>",
-    "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "[CALL_ID]", "[ARGS]", "<|tool_call:begin|>", "<|tool_call:name|>",
-    "<|tool_call:args|>", "<|tool_call:end|>", '<|"|>', "<|open|>", "<|close|>", "<|sep|>", "｜DSML｜",
-    "]<]minimax[>[", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
-)
-# fmt: on
 _KIMI: Final = re.compile(
     r"<\|tool_call_begin\|>\s*(?P<id>(?:functions\.)?(?P<name>[\w.\-]+?)(?::\d+)?)\s*"
     r"<\|tool_call_argument_begin\|>(?P<arguments>.*?)(?:<\|tool_call_end\|>|\Z)",

@@ -7,6 +7,7 @@ the choice and ``kernels`` makes it. Knows nothing of sequences or text.
 from __future__ import annotations
 
 import math
+import random
 import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ class Sampler:
         check_params(params)
         self._params = params
         self.seed = secrets.randbits(32) if params.seed is None else params.seed
-        self._random = np.random.Generator(np.random.PCG64(self.seed & _SEED_MASK))
+        self._random = random.Random(self.seed & _SEED_MASK)  # NumPy's would have to be imported first
         self._recent = _RecentTokens(params.penalty_window if has_penalties(params) else 0)
 
     def sample(
@@ -72,8 +73,8 @@ class Sampler:
         """
         from engine.sampling import choice  # llvmlite is not imported before a model is loaded
 
-        random = float(self._random.random()) if self._params.temperature > 0 else 0.0
-        return choice.choose(logits, self._recent.of(token_ids), self._params, random, mask)
+        place = self._random.random() if self._params.temperature > 0 else 0.0
+        return choice.choose(logits, self._recent.of(token_ids), self._params, place, mask)
 
     def top_logprobs(
         self, logits: npt.NDArray[np.float32], count: int, token_id: int | None = None

@@ -107,9 +107,11 @@ class SpecialSplitter:
         """``tokens`` is id by text; white space after those in ``trims_after`` is dropped."""
         trims = frozenset(trims_after)
         self._library = LibraryTokenizer(models.WordLevel({"": 0}, unk_token=""))
-        self._library.add_tokens(
-            [AddedToken(text, normalized=False, rstrip=text in trims) for text in tokens if text]
-        )
+        texts = list(filter(None, tokens))
+        if trims:
+            self._library.add_tokens([AddedToken(text, normalized=False, rstrip=text in trims) for text in texts])
+        else:  # the same, for there is no normalizer, in a tenth of the time
+            self._library.add_tokens(texts)
         self._ids = {self._library.token_to_id(text): token_id for text, token_id in tokens.items()}
 
     def split(self, text: str) -> list[int | str]:

@@ -146,10 +146,15 @@ def source_hash(module: str) -> str:
 
 
 def _platform_text() -> str:
+    return _machine_text() + os.environ.get("FIRESIDE_ISA", "")
+
+
+@cache
+def _machine_text() -> str:
+    """Versions and processor; asked anew for each of 25 kernels they took a third of a load."""
     features = ",".join(k for k, v in sorted(llvm.get_host_cpu_features().items()) if v)
     versions = f"numba {metadata.version('numba')} llvmlite {metadata.version('llvmlite')}"
-    isa = os.environ.get("FIRESIDE_ISA", "")
-    return "\n".join((versions, llvm.get_default_triple(), llvm.get_host_cpu_name(), features, isa))
+    return "\n".join((versions, llvm.get_default_triple(), llvm.get_host_cpu_name(), features, ""))
 
 
 def _module_sources(module: str) -> dict[str, bytes]:
