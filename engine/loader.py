@@ -11,6 +11,7 @@ import importlib
 import math
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -99,11 +100,9 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
     Raises EngineError in many kinds, each with one sentence for the person.
     """
     # The heavy imports wait until a model is wanted: opening the app's window does not pay for them.
-    from engine.chat import load_template
     from engine.gguf import open_model
     from engine.model import bind_weights, build_plan, read_hyperparameters
     from engine.sampling import choice
-    from engine.tokenizer import load_tokenizer
 
     num_threads = choose_num_threads(command.num_threads or config.num_threads)
     with contextlib.ExitStack() as resources:
@@ -111,16 +110,17 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         file = resources.enter_context(open_model(command.path))
         hyperparameters = read_hyperparameters(file)
         on_progress(LoadPhase.TOKENIZER, 0.03, "Reading the vocabulary")
-        tokenizer = load_tokenizer(file.metadata)
-        template = load_template(file.metadata, tokenizer)
-        on_progress(LoadPhase.WEIGHTS, 0.15, "Reading the weights")
-        weights = bind_weights(file, hyperparameters)
-        plan = build_plan(hyperparameters, weights)
-        kv_type = command.kv_type or config.kv_type
-        memory = _plan_memory(command, config, file, hyperparameters, plan, kv_type)
-        if memory.context_length != hyperparameters.context_length:
-            plan = build_plan(hyperparameters, weights, memory.context_length)
-        _read_weights(file, on_progress)
+        with ThreadPoolExecutor(1, "vocabulary") as beside:  # its loops run without the GIL
+            text_side = beside.submit(_load_text_side, file)
+            on_progress(LoadPhase.WEIGHTS, 0.15, "Reading the weights")
+            weights = bind_weights(file, hyperparameters)
+            plan = build_plan(hyperparameters, weights)
+            kv_type = command.kv_type or config.kv_type
+            memory = _plan_memory(command, config, file, hyperparameters, plan, kv_type)
+            if memory.context_length != hyperparameters.context_length:
+                plan = build_plan(hyperparameters, weights, memory.context_length)
+            _read_weights(file, on_progress)
+            tokenizer, template = text_side.result()
         on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
         backend = _make_backend(plan, memory, config, kv_type, num_threads, on_progress)
         resources.callback(backend.close)
@@ -132,6 +132,14 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         check = file.check_not_shortened
         rest = (memory.num_blocks, notices, key, check, resources.pop_all())
         return LoadedModel(info, tokenizer, template, backend, *rest)
+
+
+def _load_text_side(file: GGUFFile) -> tuple[Tokenizer, ChatTemplate]:
+    from engine.chat import load_template
+    from engine.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(file.metadata)
+    return tokenizer, load_template(file.metadata, tokenizer)
 
 
 def choose_num_threads(wanted: int) -> int:
