@@ -16,6 +16,12 @@
     synthetic                 random weights in a real model's shape
     table, plot               the report for people
 
-Each engine runs in processes of its own, and never two at once: an idle worker waits for a line. The module imports
-neither numba nor matplotlib nor a peer unless that is what a process is for.
+``python -m engine bench-chat MODEL``: what a chat's turns cost, as the person waits for them.
+
+    chat_command    arguments and table
+    chat_scenarios  the turns, and the same prompts on the peer
+    chat_run        our engine as the app runs it: messages in, times out
+
+For ``bench``, each engine runs in processes of its own, and never two at once: an idle worker waits for a line. The
+module imports neither numba nor matplotlib nor a peer unless that is what a process is for.
 """

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.plot:
         check_plot(arguments.plot)
     if arguments.peer == XLLAMACPP:
-        _check_peer()
+        check_peer()
     options = _options(arguments, output)
     try:
         report = run_benchmark(options, lambda text: output.progress(f"Measuring {text} ..."))
@@ -112,7 +112,8 @@ def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
     )
 
 
-def _check_peer() -> None:
+def check_peer() -> None:
+    """Raise EngineError where the peer is not installed."""
     import importlib.util
 
     if importlib.util.find_spec(XLLAMACPP) is None:

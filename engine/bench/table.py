@@ -9,7 +9,7 @@ from engine.bench.results import OWN, Report, Series
 
 def render_table(report: Report) -> str:
     """Everything the report holds, as lines of text."""
-    parts = [_head(report), *(_section(report, *section) for section in _sections(report))]
+    parts = [_head(report), *(columns(*section) for section in _sections(report))]
     if report.notes:
         parts.append("\n".join(f"Note: {note}" for note in report.notes))
     return "\n\n".join(part for part in parts if part)
@@ -51,7 +51,8 @@ def _sections(report: Report) -> list[tuple[str, list[str], Rows]]:
     ]
 
 
-def _section(report: Report, title: str, header: Sequence[str], rows: Rows) -> str:
+def columns(title: str, header: Sequence[str], rows: Rows) -> str:
+    """A table below ``title``, the first column to the left; empty without rows."""
     if not rows:
         return ""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from engine.bench import chat_command as chat_bench
 from engine.bench import command as bench
 from engine.errors import EngineError
 from engine.terminal import chat, generate, inspection, library, score
@@ -75,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     library.add_arguments(models)
     bench.add_arguments(_add(commands, "bench", bench.run, "speed, start and memory, beside a peer's"))
+    text = "what turns, edits, branches and pastes of a chat cost, beside a peer's"
+    chat_bench.add_arguments(_add(commands, "bench-chat", chat_bench.run, text))
     return parser
 
 
