@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ class FakeEngine:
     def __init__(self, on_event: Callable[[p.Event], None]) -> None:
         self.on_event, self.commands, self.requests = on_event, list[p.Command](), list[p.GenerateRequest]()
         self.broken_models: set[str] = set()
+        self._num_said: Counter[str] = Counter()
         self.holds_loads = False
 
     def start(self) -> None: ...
@@ -45,7 +47,8 @@ class FakeEngine:
             self.on_event(p.ModelLoaded(model_info(path), 1.0))
 
     def say(self, request_id: str, text: str, channel: p.Channel = p.Channel.ANSWER) -> None:
-        self.on_event(p.Delta(request_id, channel, text, 1))
+        self._num_said[request_id] += 1
+        self.on_event(p.Delta(request_id, channel, text, self._num_said[request_id]))
 
     def finish(self, request_id: str, reason: p.FinishReason = p.FinishReason.STOP) -> None:
         self.requests = [request for request in self.requests if request.request_id != request_id]

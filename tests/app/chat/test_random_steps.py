@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from app.engine_client import FRAME_MS
 from app.storage.records import MessageStatus
 from engine.protocol import Role
 from tests.app.conftest import Bench, BenchMaker
@@ -24,7 +25,7 @@ class _Impatient:
         actions = (
             self._send, self._send, controller.stop, controller.new_conversation, self._switch, self._regenerate,
             self._edit, self._sibling, self._delete, self._speak, self._speak, self._speak, self._finish,
-            self._pump,
+            self._pump, self._be_patient,
         )  # fmt: skip
         action = self.random.choice(actions)
         self.counts[action.__name__] += 1
@@ -67,6 +68,16 @@ class _Impatient:
     def _pump(self) -> None:
         self.bench.qtbot.wait(self.random.choice((0, 1, 10)))
 
+    def _be_patient(self) -> None:
+        """Wait until each answer has begun and shows a word, however slow the disk is."""
+        controller, engine = self.bench.controller, self.bench.engine
+        self.bench.qtbot.waitUntil(
+            lambda: controller.generating_ids <= {request.conversation_id for request in engine.requests},
+            timeout=20_000,
+        )
+        self._speak()
+        self.bench.qtbot.wait(2 * FRAME_MS)
+
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_thousand_random_steps(make_bench: BenchMaker, seed: int) -> None:
@@ -74,7 +85,7 @@ def test_a_thousand_random_steps(make_bench: BenchMaker, seed: int) -> None:
     person = _Impatient(bench, seed)
     for _ in range(1000):
         person.step()
-    assert len(person.counts) == 11
+    assert len(person.counts) == 12
     for request in list(bench.engine.requests):
         bench.engine.finish(request.request_id)
     bench.qtbot.waitUntil(lambda: _all_ended(bench), timeout=10_000)
