@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ OnProgress = Callable[[LoadPhase, float, str], None]
 
 READ_CHUNK_BYTES = 64 << 20
 PAGE_BYTES = 4096
+EXPERT_TENSOR = re.compile(r"_(ch)?exps\.weight$")  # the matrices of all experts of a layer in one tensor
 
 # ``general.file_type`` of the GGUF specification, as people name it.
 FILE_TYPES = (
@@ -259,6 +261,17 @@ def tensor_type_name(file: GGUFFile) -> str:
     for tensor in file.tensors.values():
         num_bytes[tensor.type.name] += tensor.num_bytes
     return num_bytes.most_common(1)[0][0] if num_bytes else "?"
+
+
+def active_weight_bytes(file: GGUFFile) -> int:
+    """Bytes of weights that one token meets: of the experts only those it uses, of the rest all."""
+    prefix = file.architecture
+    num_experts = max(1, file.metadata.integer(f"{prefix}.expert_count", 1))
+    num_used = min(num_experts, file.metadata.integer(f"{prefix}.expert_used_count", num_experts))
+    return sum(
+        tensor.num_bytes * num_used // num_experts if EXPERT_TENSOR.search(name) else tensor.num_bytes
+        for name, tensor in file.tensors.items()
+    )
 
 
 def _notices(

@@ -24,11 +24,13 @@ def score_tokens(
     vocab_size: int,
     context_length: int,
     on_progress: Callable[[float], None] = lambda fraction: None,
+    on_logits: Callable[[npt.NDArray[np.float32], npt.NDArray[np.int32]], None] = lambda logits, targets: None,
 ) -> npt.NDArray[np.float64]:
     """Negative log-likelihoods, (num_predicted,) float64, of all tokens but the first.
 
     A text longer than the context is scored in windows of ``context_length`` tokens, and the first token of each
-    window is given, not predicted. The backend's first blocks are overwritten.
+    window is given, not predicted. The backend's first blocks are overwritten. ``on_logits`` gets the logits of
+    all predicted tokens in order, in pieces of (tokens, vocab_size), with the tokens; it must not keep the array.
 
     Raises InvalidParameterError for fewer than two tokens, NumericError where the model gives invalid numbers.
     """
@@ -43,12 +45,19 @@ def score_tokens(
         for start in range(0, window.size - 1, chunk):
             part = window[start : min(start + chunk, window.size - 1)]
             logits = backend.run([SequenceSlice(part, start, block_table, logits="all")])
-            scores.append(_negative_log_likelihoods(logits, window[start + 1 : start + 1 + part.size]))
+            targets = window[start + 1 : start + 1 + part.size]
+            on_logits(logits, targets)
+            scores.append(_negative_log_likelihoods(logits, targets))
             on_progress((begin + start + part.size) / ids.size)
     result = np.concatenate(scores)
     if not np.isfinite(result).all():
         raise NumericError("The model produced invalid numbers, so the text has no score.")
     return result
+
+
+def num_predicted_tokens(num_tokens: int, context_length: int) -> int:
+    """Tokens that have a score: all but the first of each window."""
+    return num_tokens - -(-num_tokens // context_length)
 
 
 def _negative_log_likelihoods(

@@ -119,8 +119,14 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_score(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _add(commands, "score", score.run, "mean negative log-likelihood of a text: lower is better predicted")
+    parser = _add(commands, "score", score.run, "perplexity of a text, and divergence from kept logits")
     parser.add_argument("file", metavar="FILE", help='a text file; "-" reads stdin')
     parser.add_argument("--tokens", type=int, default=0, metavar="N", help="only the first N tokens")
     parser.add_argument("--all", action="store_true", help="with --json, the figure of each token, too")
+    parser.add_argument(
+        "--save-logits", metavar="F", help="write all logits to F (4 bytes for each token and entry)"
+    )
+    parser.add_argument(
+        "--against", metavar="F", help="compare with the logits in F: divergence, same first choices"
+    )
     add_engine(parser)

@@ -6,7 +6,7 @@ import argparse
 import math
 
 from engine.gguf import ArraySummary, GGUFFile, open_model
-from engine.loader import tensor_type_name
+from engine.loader import active_weight_bytes, tensor_type_name
 from engine.terminal.arguments import read_text
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
@@ -84,6 +84,8 @@ def _facts(file: GGUFFile) -> dict[str, str | int]:
         "num_parameters": sum(math.prod(tensor.shape) for tensor in file.tensors.values()),
         "num_tensors": len(file.tensors),
         "file_bytes": file.file_bytes,
+        "weight_bytes": sum(tensor.num_bytes for tensor in file.tensors.values()),
+        "active_weight_bytes": active_weight_bytes(file),
         "gguf_version": file.version,
         "num_shards": len(file.paths),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_MECHANISMS = {
+MECHANISMS = {
     "an indexer that chooses the tokens to attend to": ("deepseek32", "glm-dsa", "glm5-next", "deepseek4"),
     "four residual streams that exchange parts (AltUp)": ("gemma3n",),
     "a recurrent state instead of keys and values": (
@@ -19,7 +19,7 @@ _MECHANISMS = {
     "diffusion, which does not write from left to right": ("dream", "llada", "llada-moe", "rnd1"),
     "sound instead of text": ("wavtokenizer-dec",),
 }
-_REFUSED = {name: mechanism for mechanism, names in _MECHANISMS.items() for name in names}
+_REFUSED = {name: mechanism for mechanism, names in MECHANISMS.items() for name in names}
 
 
 def refusal(name: str) -> str | None:

@@ -13,7 +13,7 @@ from engine.gguf import open_model
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.reference import ReferenceBackend
 from engine.model import load_plan
-from engine.model.architectures import ROWS, UNTIED, refusal
+from engine.model.architectures import ROWS, UNTIED, refusal, table
 from tests import tiny_models, tiny_models_second
 from tests.golden_models import gelu_tolerance, golden_names, golden_of, write_golden_model
 
@@ -61,3 +61,8 @@ def test_no_architecture_is_both_supported_and_refused() -> None:
     assert names >= UNTIED
     by_name = [(row.name, row.only_with_layers) for row in ROWS]
     assert len(by_name) == len(set(by_name))
+
+
+def test_the_table_of_what_is_supported_is_that_of_the_rows() -> None:
+    path = Path(table.__file__).with_name("SUPPORTED.md")
+    assert path.read_text(encoding="utf-8") == table.table(), "run python -m engine.model.architectures.table"

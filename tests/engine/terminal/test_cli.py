@@ -86,6 +86,19 @@ def test_score_equals_the_goldens(terminal: Terminal, smollm2_path: Path, golden
     assert few["nll"][::16] == pytest.approx(golden["exact_per_token_nll_every_16th"][:3], abs=1e-3)
 
 
+def test_score_against_logits_kept_from_the_reference(
+    terminal: Terminal, smollm2_path: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.npz"
+    text = "The quick brown fox jumps over the lazy dog, and then it sleeps."
+    terminal.json("score", smollm2_path, "-", "--backend", "reference", "--save-logits", kept, stdin=text)
+    result = terminal.json("score", smollm2_path, "-", "--against", kept, stdin=text)["divergence"]
+    assert 0 < result["mean_kl"] < 0.02
+    assert result["same_top"] > 0.8
+    error = terminal.json("score", smollm2_path, "-", "--against", kept, stdin=text + " Yes.", code=1)["error"]
+    assert "another text" in error
+
+
 def test_generate_raw_continues_the_text(terminal: Terminal, smollm2_path: Path, goldens: Path) -> None:
     golden = json.loads((goldens / "logits_smollm2.json").read_text(encoding="utf-8"))["prompts"][0]
     arguments = ("generate", smollm2_path, golden["text"], "--raw", "--temperature", 0, "--max-tokens", 5)
