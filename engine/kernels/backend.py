@@ -22,6 +22,7 @@ class SequenceSlice:
         start: position of the first of them; positions below are in the KV cache already.
         block_table: int32 block ids; position p lives in block ``block_table[p // 16]``, slot ``p % 16``, and the
             table covers ``start + len(token_ids)`` positions.
+        state: slot of the sequence's recurrent state, where the model has one.
         logits: "none", "last" (one row, of the last token) or "all" (one row a token).
     """
 
@@ -29,6 +30,7 @@ class SequenceSlice:
     start: int
     block_table: npt.NDArray[np.int32]
     logits: str = "last"
+    state: int = 0
 
 
 class Backend(Protocol):
@@ -38,6 +40,8 @@ class Backend(Protocol):
     kv_bytes: int  # of the KV cache when all its blocks are written
     block_bytes: int  # of one block in all layers
     kv_format: str  # equal only where another backend would write the same bytes: layout, type, kernels
+    state_bytes: int  # of the recurrent state of one sequence; 0 where the model has none
+    num_states: int  # sequences whose states the backend has room for
 
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         """Run one step; slices may continue each other, all keys and values are written before any is attended to.
@@ -57,6 +61,14 @@ class Backend(Protocol):
 
     def write_blocks(self, block_ids: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
         """Copy what ``read_blocks`` gave, (blocks, block_bytes) uint8, to blocks."""
+        ...
+
+    def read_state(self, slot: int) -> npt.NDArray[np.uint8]:
+        """A copy of the recurrent state in ``slot``, (state_bytes,) uint8."""
+        ...
+
+    def write_state(self, slot: int, state: npt.NDArray[np.uint8] | None) -> None:
+        """Put a state that ``read_state`` gave into ``slot``; None is the state before the first token."""
         ...
 
     def close(self) -> None:

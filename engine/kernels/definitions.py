@@ -11,7 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.kernels.dequantize import dequantize_vector
-from engine.model.plan import Activation, Attention, Gating, Norm, RopeTable, Route
+from engine.model.plan import (
+    Activation,
+    Attention,
+    CausalConv,
+    DeltaRule,
+    Gating,
+    Norm,
+    RopeTable,
+    Route,
+    SelectiveScan,
+)
 
 Floats = npt.NDArray[np.float32]
 
@@ -72,6 +82,8 @@ def activate(
             return _sigmoid(x)
         case Activation.SOFTPLUS:
             return cast(Floats, np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+        case Activation.IDENTITY:
+            return x
         case Activation.XIELU:
             assert parameters is not None, "xIELU has parameters"
             negative, positive, beta, eps = (np.float32(value) for value in parameters)
@@ -166,3 +178,51 @@ def route(logits: Floats, op: Route, num_used: int) -> tuple[npt.NDArray[np.int6
     if op.is_normalized:
         weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.float32(LEAST_WEIGHT_SUM))
     return chosen // op.divisor, weights * np.float32(op.scale)
+
+
+def convolve(x: Floats, state: Floats, op: CausalConv) -> tuple[Floats, Floats]:
+    """``x`` is (tokens, channels), ``state`` (taps - 1, channels); returns the result and the next state."""
+    weight = dequantize_vector(op.weight).reshape(op.weight.shape)
+    num_taps = len(weight)
+    rows = np.concatenate([state.reshape(num_taps - 1, -1), x])
+    total = sum(rows[tap : tap + len(x)] * weight[tap] for tap in range(num_taps))
+    if op.bias is not None:
+        total = total + dequantize_vector(op.bias)
+    return activate(np.asarray(total, np.float32), op.activation), rows[len(x) :]
+
+
+def scan(x: Floats, steps: Floats, state: Floats, op: SelectiveScan) -> tuple[Floats, Floats]:
+    """One sequence's rows of ``op.x`` and ``op.step``, and its state; returns the result and the next state."""
+    num_heads = steps.shape[1]
+    decay, skip = dequantize_vector(op.decay), dequantize_vector(op.skip)
+    inner = x.shape[1] - 2 * op.num_groups * op.state_dim
+    inputs = x[:, :inner].reshape(len(x), num_heads, -1)
+    repeated = num_heads // op.num_groups
+    both = x[:, inner:].reshape(len(x), 2, op.num_groups, op.state_dim).repeat(repeated, axis=2)
+    hidden = state.reshape(num_heads, -1, op.state_dim).astype(np.float64)
+    out = np.empty(inputs.shape, np.float64)
+    for token, step in enumerate(steps):
+        added = (step[:, None] * inputs[token])[..., None] * both[token, 0][:, None]
+        hidden = hidden * np.exp(step * decay)[:, None, None] + added
+        out[token] = np.einsum("hdn,hn->hd", hidden, both[token, 1]) + skip[:, None] * inputs[token]
+    return out.reshape(len(x), -1).astype(np.float32), hidden.astype(np.float32)
+
+
+def delta_rule(x: Floats, steps: Floats, rates: Floats, state: Floats, op: DeltaRule) -> tuple[Floats, Floats]:
+    """One sequence's rows of ``op.x``, ``op.step`` and ``op.rate``, and its state; as ``scan``."""
+    num_values, key_width = steps.shape[1], op.num_key_heads * op.dim
+    decay = dequantize_vector(op.decay)
+    keys = x[:, : 2 * key_width].reshape(len(x), 2, op.num_key_heads, op.dim).astype(np.float64)
+    keys = keys / np.sqrt(np.square(keys).sum(axis=-1, keepdims=True) + op.eps)
+    heads = np.arange(num_values)
+    heads = heads // (num_values // op.num_key_heads) if op.has_grouped_heads else heads % op.num_key_heads
+    values = x[:, 2 * key_width :].reshape(len(x), num_values, op.dim)
+    hidden = state.reshape(num_values, op.dim, op.dim).astype(np.float64)
+    out = np.empty(values.shape, np.float64)
+    for token in range(len(x)):
+        query, key = keys[token, 0, heads], keys[token, 1, heads]
+        hidden = hidden * np.exp(steps[token] * decay)[:, None, None]
+        error = (values[token] - np.einsum("hvk,hk->hv", hidden, key)) * rates[token][:, None]
+        hidden = hidden + error[..., None] * key[:, None]
+        out[token] = np.einsum("hvk,hk->hv", hidden, query) * op.dim**-0.5
+    return out.reshape(len(x), -1).astype(np.float32), hidden.astype(np.float32)

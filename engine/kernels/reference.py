@@ -24,9 +24,11 @@ from engine.model.plan import (
     Add,
     Attention,
     Buffer,
+    CausalConv,
     Clamp,
     Combine,
     Copy,
+    DeltaRule,
     Dispatch,
     Embed,
     ExpertMatMul,
@@ -40,6 +42,7 @@ from engine.model.plan import (
     Route,
     Scale,
     ScaleByPosition,
+    SelectiveScan,
     SelectRows,
     SoftCap,
     Tensor,
@@ -54,6 +57,7 @@ _KV_DTYPES: dict[ReferenceKVType, type[np.generic]] = {
     "q8_0": np.float32,  # what is left after rounding
 }
 DEFAULT_WEIGHT_BYTES = 2 << 30
+DEFAULT_STATES = 16  # sequences with recurrent states
 
 
 @dataclass(eq=False)
@@ -86,6 +90,7 @@ class ReferenceBackend:
         kv_bytes: bytes of the KV cache.
         block_bytes: of one block in all layers.
         kv_format: changes with what the KV cache holds.
+        num_states, state_bytes: recurrent states of sequences, and bytes of one.
     """
 
     def __init__(
@@ -96,10 +101,15 @@ class ReferenceBackend:
         max_batch_tokens: int = 512,
         kv_type: ReferenceKVType = "f32",
         max_weight_bytes: int = DEFAULT_WEIGHT_BYTES,
+        num_states: int = DEFAULT_STATES,
     ) -> None:
         """``kv_type`` is what the KV cache rounds to; ``max_weight_bytes`` bounds the dequantised matrices kept."""
         self.max_batch_tokens = max_batch_tokens
         self.num_blocks = num_blocks
+        self.num_states = num_states if plan.state_sizes else 0
+        self.state_bytes = 4 * sum(plan.state_sizes)
+        self._states = np.zeros((self.num_states, sum(plan.state_sizes)), np.float32)
+        self._state_starts = np.cumsum((0, *plan.state_sizes))
         self._plan = plan
         self._weights = DequantizedWeights(max_weight_bytes)
         shapes = [(num_blocks, BLOCK_SIZE, layer.num_kv_heads) for layer in plan.kv_layers]
@@ -137,6 +147,14 @@ class ReferenceBackend:
             part = np.ascontiguousarray(data[:, offset:end]).view(array.dtype)
             array[block_ids] = part.reshape(len(block_ids), *array.shape[1:])
             offset = end
+
+    def read_state(self, slot: int) -> npt.NDArray[np.uint8]:
+        """See ``Backend.read_state``."""
+        return self._states[slot].copy().view(np.uint8)
+
+    def write_state(self, slot: int, state: npt.NDArray[np.uint8] | None) -> None:
+        """See ``Backend.write_state``."""
+        self._states[slot] = 0.0 if state is None else state.view(np.float32)
 
     def close(self) -> None:
         """Free the cache and the weights."""
@@ -178,6 +196,8 @@ class ReferenceBackend:
         blocks = part.block_table[: -(-num_positions // BLOCK_SIZE)]
         if len(blocks) * BLOCK_SIZE < num_positions:
             raise ValueError(f"the block table does not cover {num_positions} positions")
+        if self._plan.state_sizes and not 0 <= part.state < self.num_states:
+            raise ValueError(f"states must lie below {self.num_states}")
         if blocks.min() < 0 or blocks.max() >= self.num_blocks:
             raise ValueError(f"block ids must lie below {self.num_blocks}")
 
@@ -208,6 +228,8 @@ class ReferenceBackend:
                 step.experts, step.expert_weights = definitions.route(
                     buffers[op.logits.name], op, self._plan.num_experts_used
                 )
+            case CausalConv() | SelectiveScan() | DeltaRule():
+                self._recur(op, step)
             case Dispatch() | ExpertMatMul() | Combine():
                 buffers[op.out.name] = self._on_pairs(op, step)
             case _:
@@ -218,6 +240,24 @@ class ReferenceBackend:
         for rows, panel in self._weights.panels(op.weight):
             np.matmul(x, panel.T, out=out[:, rows])
         return out if op.bias is None else out + dequantize_vector(op.bias)
+
+    def _recur(self, op: CausalConv | SelectiveScan | DeltaRule, step: _Step) -> None:
+        """A recurrence over each sequence's tokens, from its state to its next."""
+        buffers, start = step.buffers, self._state_starts[op.state]
+        out = np.empty((len(step.token_ids), op.out.width), np.float32)
+        for part, rows in step.slices:
+            state = self._states[part.state, start : self._state_starts[op.state + 1]]
+            x = buffers[op.x.name][rows]
+            match op:
+                case CausalConv():
+                    out[rows], after = definitions.convolve(x, state, op)
+                case SelectiveScan():
+                    out[rows], after = definitions.scan(x, buffers[op.step.name][rows], state, op)
+                case DeltaRule():
+                    steps, rates = buffers[op.step.name][rows], buffers[op.rate.name][rows]
+                    out[rows], after = definitions.delta_rule(x, steps, rates, state, op)
+            state[:] = after.reshape(-1)
+        buffers[op.out.name] = out
 
     def _head_matmul(self, op: HeadMatMul, step: _Step) -> None:
         _, num_rows, num_columns = op.weight.shape

@@ -65,6 +65,25 @@ class ExpertHyperparameters:
 
 
 @dataclass(frozen=True)
+class RecurrenceHyperparameters:
+    """Recurrent layers; of a short convolution only ``num_taps`` counts.
+
+    Attributes:
+        num_taps: values of each channel that its convolution sees.
+        inner_dim: width of what comes out.
+        state_dim: of a Mamba 2 state; of a delta net the width of a key and of a value.
+        num_groups: groups of B and C; of a delta net the key heads.
+        num_heads: with a step of their own; of a delta net the value heads.
+    """
+
+    num_taps: int
+    inner_dim: int = 0
+    state_dim: int = 0
+    num_groups: int = 1
+    num_heads: int = 0
+
+
+@dataclass(frozen=True)
 class LayerHyperparameters:
     """Shape of one layer.
 
@@ -80,6 +99,7 @@ class LayerHyperparameters:
         kv_layer: layer whose keys and values are used; None is its own.
         position_scale: growth of queries with the position.
         has_experts: the layer has a router.
+        is_recurrent: the layer has the recurrence.
         expert_limit, dense_limit: limits of gates of the experts, and of the dense or shared feed-forward.
         activation_parameters: see ``plan.Activate``.
     """
@@ -96,6 +116,7 @@ class LayerHyperparameters:
     kv_layer: int | None = None
     position_scale: PositionScale | None = None
     has_experts: bool = False
+    is_recurrent: bool = False
     expert_limit: float | None = None
     dense_limit: float | None = None
     activation_parameters: tuple[float, float, float, float] | None = None
@@ -114,6 +135,7 @@ class Hyperparameters:
         layers: one entry a layer, in order.
         experts: None where no layer has any.
         latent: None for ordinary attention.
+        recurrence: None where no layer has one.
         embedding_scale: factor on the embedding.
         residual_scale: factor on what attention and feed-forward add.
         logit_scale: factor on the logits.
@@ -137,6 +159,7 @@ class Hyperparameters:
     has_centered_norms: bool = False
     experts: ExpertHyperparameters | None = None
     latent: LatentHyperparameters | None = None
+    recurrence: RecurrenceHyperparameters | None = None
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
     logit_scale: float = 1.0

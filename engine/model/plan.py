@@ -74,6 +74,7 @@ class Activation(Enum):
     SIGMOID = "sigmoid"
     SOFTPLUS = "softplus"
     XIELU = "xielu"  # see ``Activate``
+    IDENTITY = "identity"  # a gate that is a plain factor
 
 
 class Gating(Enum):
@@ -281,6 +282,67 @@ class SoftCap:
     cap: float
 
 
+# States. What a sequence leaves in a recurrent layer is not a part of the KV cache: ``state`` numbers it among
+# ``Plan.state_sizes``, and it goes from one step of a sequence to its next.
+
+
+@dataclass(frozen=True, eq=False)
+class CausalConv:
+    """out = activation(weighted sum of each value and those of the tokens before it), channel by channel.
+
+    ``weight`` is (taps, channels), the last tap for the token itself. The state holds the last taps - 1 rows of
+    ``x``, the oldest first. ``out`` is another buffer than ``x``.
+    """
+
+    x: Buffer
+    weight: Tensor
+    out: Buffer
+    state: int
+    bias: Tensor | None = None
+    activation: Activation = Activation.IDENTITY
+
+
+@dataclass(frozen=True, eq=False)
+class SelectiveScan:
+    """The recurrence of Mamba 2 (Dao and Gu 2024), token by token.
+
+    A row of ``x`` holds the inputs u (heads, head_dim), then B and C (groups, state_dim) each; ``step`` is
+    (heads,). The state S is (heads, head_dim, state_dim): S = S exp(step decay) + step u B^T; out = S C + skip u.
+    Head h reads group h // (heads / groups). ``decay`` and ``skip`` are (heads,).
+    """
+
+    x: Buffer
+    step: Buffer
+    out: Buffer
+    decay: Tensor
+    skip: Tensor
+    num_groups: int
+    state_dim: int
+    state: int
+
+
+@dataclass(frozen=True, eq=False)
+class DeltaRule:
+    """The gated delta rule (Yang et al. 2024), token by token.
+
+    A row of ``x`` holds queries and keys (key heads, dim) each, which are divided by sqrt(sum of squares + eps),
+    and values (value heads, dim); ``step`` and ``rate`` are (value heads,). The state S is (value heads, value dim,
+    key dim): S *= exp(step decay); S += rate (v - S k) k^T; out = S q / sqrt(dim). Value head h reads key head h
+    modulo their number, or with ``has_grouped_heads`` h // (value heads / key heads).
+    """
+
+    x: Buffer
+    step: Buffer
+    rate: Buffer
+    out: Buffer
+    decay: Tensor
+    num_key_heads: int
+    dim: int
+    eps: float
+    has_grouped_heads: bool
+    state: int
+
+
 # Experts. A router chooses ``Plan.num_experts_used`` of the experts for each token. A buffer with ``rows="pairs"``
 # has a row for each pair of a token and one of its experts, in an order that is the backend's affair.
 
@@ -355,6 +417,9 @@ Op = (
     | Clamp
     | SelectRows
     | SoftCap
+    | CausalConv
+    | SelectiveScan
+    | DeltaRule
     | Route
     | Dispatch
     | ExpertMatMul
@@ -383,6 +448,7 @@ class Plan:
         logits: the buffer that holds the result, (logit rows, vocab_size).
         vocab_size: width of ``logits``.
         num_experts_used: pairs of each token in buffers with ``rows="pairs"``.
+        state_sizes: float32 values of each state of a sequence.
         max_positions: positions that the ops can tell apart; None is any number.
     """
 
@@ -392,4 +458,5 @@ class Plan:
     logits: Buffer
     vocab_size: int
     num_experts_used: int = 0
+    state_sizes: tuple[int, ...] = ()
     max_positions: int | None = None

@@ -101,7 +101,14 @@ def softplus_vector(x):  # type: ignore[no-untyped-def]
     return fma(series * splat_f32x16(np.float32(2)), s, maximum(x, zeros_f32x16()))
 
 
-_VECTORS = {
+@inline
+def identity_vector(x):  # type: ignore[no-untyped-def]
+    """x."""
+    return x
+
+
+VECTORS = {
+    Activation.IDENTITY: identity_vector,
     Activation.SILU: silu_vector,
     Activation.GELU: gelu_vector,
     Activation.QUICK_GELU: quick_gelu_vector,
@@ -114,7 +121,7 @@ _VECTORS = {
 
 def gated_kernel(activation: Activation) -> Any:
     """Makes the kernel out = activation(gate) * (up + offset), with or without limits, for a gate as wide as up."""
-    activate = _VECTORS[activation]
+    activate = VECTORS[activation]
 
     @inline
     def product(gate, up, limit, is_early, offset):  # type: ignore[no-untyped-def]
@@ -151,7 +158,7 @@ def gated_kernel(activation: Activation) -> Any:
 
 def gated_runs_kernel(activation: Activation) -> Any:
     """Makes the kernel out = activation(gate) * up for a gate each value of which serves a run of up."""
-    activate = _VECTORS[activation]
+    activate = VECTORS[activation]
 
     def gated_runs(op: int, step: int, thread: int, num_threads: int) -> None:
         width, run = load_i64(op + GATED_WIDTH * 8), load_i64(op + GATED_RUN * 8)
@@ -189,7 +196,7 @@ def activate_kernel(activation: Activation) -> Any:
             place = op + ACTIVATE_PARAMETERS * 8
             return xielu_vector(x, load_f32(place), load_f32(place + 8), load_f32(place + 16), load_f32(place + 24))
     else:
-        vector = _VECTORS[activation]
+        vector = VECTORS[activation]
 
         @inline
         def apply(x, op):  # type: ignore[no-untyped-def]

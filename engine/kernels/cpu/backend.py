@@ -22,6 +22,7 @@ from engine.kernels.cpu.memory import Memory
 from engine.kernels.cpu.threads import EXECUTOR_KERNELS, ThreadTeam
 from engine.model.plan import BLOCK_SIZE, Plan
 
+DEFAULT_STATES = 16  # sequences with recurrent states
 _FIRST_LOGIT_ROWS = 16  # room at first; a step that wants more makes more
 
 
@@ -35,6 +36,7 @@ class CpuBackend:
         kv_bytes: bytes of the KV cache when all its blocks are written.
         block_bytes: of one block in all layers.
         kv_format: changes with the layout of keys and values and with any kernel.
+        num_states, state_bytes: recurrent states of sequences, and bytes of one.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class CpuBackend:
         max_batch_tokens: int = 512,
         num_threads: int = 0,
         kv_type: KVType = "f16",
+        num_states: int = DEFAULT_STATES,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> None:
         """``num_threads`` 0 means one a physical core; ``kv_type`` is how the KV cache stores a value.
@@ -55,6 +58,8 @@ class CpuBackend:
         self.num_blocks = num_blocks
         self._plan = plan
         self._kv_store = KVStore(plan, num_blocks, kv_type)
+        self.num_states = num_states if plan.state_sizes else 0
+        self.state_bytes = 4 * sum(plan.state_sizes)
         self.kv_bytes = self._kv_store.num_bytes
         self.block_bytes = kv_bytes_per_block(plan, kv_type)
         self.kv_format = f"cpu {kv_type} {source_hash(__name__)} {plan.kv_layers}"
@@ -63,6 +68,7 @@ class CpuBackend:
             max_logit_rows=min(_FIRST_LOGIT_ROWS, max_batch_tokens),
             num_blocks=num_blocks,
             num_experts_used=plan.num_experts_used,
+            num_states=self.num_states,
         )
         ops = lower(plan, self._memory, self._kv_store)
         self._kernels = load_kernels([*(op.source for op in ops), *EXECUTOR_KERNELS], on_progress)
@@ -106,6 +112,15 @@ class CpuBackend:
         """Copy what ``read_blocks`` gave to blocks."""
         self._kv_store.write_blocks(block_ids, data)
 
+    def read_state(self, slot: int) -> npt.NDArray[np.uint8]:
+        """See ``Backend.read_state``."""
+        return self._memory.states(self.state_bytes // 4)[slot].copy().view(np.uint8)
+
+    def write_state(self, slot: int, state: npt.NDArray[np.uint8] | None) -> None:
+        """See ``Backend.write_state``."""
+        row = self._memory.states(self.state_bytes // 4)[slot]
+        row[:] = 0.0 if state is None else state.view(np.float32)
+
     def close(self) -> None:
         """End the threads and free the memory."""
         self._team.close()
@@ -137,6 +152,8 @@ class CpuBackend:
             raise ValueError(f"token ids must lie below {self._plan.vocab_size}")
         if self._plan.max_positions is not None and num_positions > self._plan.max_positions:
             raise ValueError(f"position {num_positions - 1} of a model with {self._plan.max_positions} positions")
+        if self._plan.state_sizes and not 0 <= part.state < self.num_states:
+            raise ValueError(f"states must lie below {self.num_states}")
         num_blocks = -(-num_positions // BLOCK_SIZE)
         table = np.ascontiguousarray(part.block_table[:num_blocks], np.int32)
         if len(table) < num_blocks:
@@ -155,7 +172,7 @@ class CpuBackend:
             self._token_ids[rows] = part.token_ids
             self._positions[rows] = positions
             self._kv_slots[rows] = table[positions // BLOCK_SIZE] * BLOCK_SIZE + positions % BLOCK_SIZE
-            self._slices[index] = (row, count, part.start, table.ctypes.data)
+            self._slices[index] = (row, count, part.start, table.ctypes.data, part.state)
             first = {"none": row + count, "last": row + count - 1, "all": row}[part.logits]
             wanted = row + count - first
             self._logit_rows[num_logit_rows : num_logit_rows + wanted] = np.arange(first, row + count)

@@ -175,3 +175,26 @@ PAIRS_WIDTH: Final = 2
 PAIRS_USED: Final = 3
 PAIRS_IS_WEIGHTED: Final = 4
 PAIRS_TABLE: Final = 5
+
+# The states of a sequence lie one after the other in its slot; a slice names its slot.
+STATE_BASE: Final = 0  # address of this state in slot 0
+STATE_SLOT_BYTES: Final = 1  # from one slot to the next
+RECUR_X: Final = 2
+RECUR_OUT: Final = 3
+RECUR_X_ROW: Final = 4  # float32 values from one token to the next
+RECUR_OUT_ROW: Final = 5
+
+CONV_WEIGHT: Final = 6  # address of (taps, channels) float32
+CONV_BIAS: Final = 7  # address of (channels,) float32, or 0
+CONV_TAPS: Final = 8
+
+SCAN_STEP: Final = 6  # address of (tokens, heads) float32
+SCAN_DECAY: Final = 7  # address of (heads,) float32
+SCAN_HEADS: Final = 8
+SCAN_GROUPS: Final = 9  # of a delta net the key heads
+SCAN_HEAD_DIM: Final = 10
+SCAN_STATE_DIM: Final = 11
+SCAN_SKIP: Final = 12  # address of (heads,) float32
+DELTA_RATE: Final = 12  # address of (tokens, heads) float32
+DELTA_EPS: Final = 13  # float32
+DELTA_IS_GROUPED: Final = 14

@@ -21,10 +21,17 @@ class Memory:
     """Arrays by what they are for; the same question gets the same address."""
 
     def __init__(
-        self, *, max_batch_tokens: int, max_logit_rows: int, num_blocks: int, num_experts_used: int = 0
+        self,
+        *,
+        max_batch_tokens: int,
+        max_logit_rows: int,
+        num_blocks: int,
+        num_experts_used: int = 0,
+        num_states: int = 0,
     ) -> None:
         self.max_batch_tokens = max_batch_tokens
         self.max_logit_rows = max_logit_rows
+        self.num_states = num_states
         self.max_pairs = max_batch_tokens * num_experts_used
         self.max_positions = num_blocks * BLOCK_SIZE
         self._arrays: dict[object, npt.NDArray[np.uint8]] = {}
@@ -37,6 +44,11 @@ class Memory:
         if key not in self._arrays:
             self._arrays[key] = aligned_zeros(num_bytes)
         return self._arrays[key]
+
+    def states(self, num_values: int) -> npt.NDArray[np.float32]:
+        """Recurrent states of all sequences, (states, values of one) float32."""
+        array = self.bytes_for("states", self.num_states * num_values * 4).view(np.float32)
+        return array.reshape(self.num_states, num_values)
 
     def rows_of(self, buffer: Buffer) -> int:
         """Rows a buffer has room for."""

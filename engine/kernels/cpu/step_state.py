@@ -24,7 +24,8 @@ SLICE_FIRST_TOKEN = 0  # index of its first token in the batch
 SLICE_NUM_TOKENS = 1
 SLICE_START = 2  # position of its first token
 SLICE_BLOCK_TABLE = 3  # address, int32 block ids: position p is in block table[p // 16]
-SLICE_SLOTS = 4
+SLICE_STATE = 4  # slot of its recurrent state
+SLICE_SLOTS = 5
 
 ROWS_TOKENS = 0  # rows-kind operand: an op has NUM_TOKENS rows
 ROWS_LOGITS = 1  # or NUM_LOGIT_ROWS: the kind is the index of the slot that holds the count

@@ -9,10 +9,11 @@ Facts were observed with llama.cpp on small models of each architecture; the gol
 
 from engine.model.architectures.dense import DENSE
 from engine.model.architectures.experts import EXPERTS
+from engine.model.architectures.hybrid import HYBRID
 from engine.model.architectures.refused import refusal
 from engine.model.architectures.vocabulary import Architecture
 
-ROWS = (*DENSE, *EXPERTS)
+ROWS = (*DENSE, *EXPERTS, *HYBRID)
 
 # Architectures whose files always hold an output matrix; elsewhere the token embedding may stand for it.
 UNTIED = frozenset(

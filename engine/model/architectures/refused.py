@@ -5,10 +5,9 @@ from __future__ import annotations
 MECHANISMS = {
     "an indexer that chooses the tokens to attend to": ("deepseek32", "glm-dsa", "glm5-next", "deepseek4"),
     "four residual streams that exchange parts (AltUp)": ("gemma3n",),
-    "a recurrent state instead of keys and values": (
-        *("mamba", "mamba2", "falcon-mamba", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"),
-        *("jamba", "granitehybrid", "nemotron_h", "nemotron_h_moe", "falcon-h1", "plamo2"),
-        *("qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe", "kimi-linear", "bailingmoe3", "minimax-01"),
+    "a recurrence of another kind than the gated delta net, Mamba 2 and short convolutions": (
+        *("mamba", "falcon-mamba", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", "jamba", "plamo2"),
+        *("kimi-linear", "bailingmoe3", "minimax-01"),
     ),
     "attention over the sums of earlier layers": ("kimi-k3",),
     "an encoder, which reads text but writes none": (

@@ -28,6 +28,7 @@ class RopeLayers(Enum):
     SLIDING = "sliding"  # where some layers slide, only those; else all
     SLIDING_OR_DENSE = "sliding or dense"  # those, and the dense layers before the experts begin
     PATTERN = "pattern"  # by the file's ``attention.rope_pattern``
+    TRAINED = "trained"  # all, unless ``rope.scaling.finetuned`` is there and false
 
 
 class RopeSections(Enum):
@@ -124,6 +125,23 @@ class Beside(Enum):
     SHARED_MEAN = "shared mean"  # the mean of the two, if there is one
     DENSE = "dense"  # a dense feed-forward of the same input, if there is one; sum / sqrt(2)
     NORMED_DENSE = "normed dense"  # a dense feed-forward with norms of its own, as Gemma 4 has it
+
+
+class Recurrence(Enum):
+    """What stands in layers without attention."""
+
+    DELTA_NET = "gated delta net"
+    SCAN = "selective scan"  # Mamba 2
+    CONV = "short convolution"
+
+
+class RecurrentLayers(Enum):
+    """Which layers have the recurrence instead of attention."""
+
+    ALL = "all"
+    BESIDE = "beside attention"  # every layer has both, of the same input
+    WITHOUT_KV = "without KV heads"
+    NOT_EVERY_FOURTH = "not every fourth"  # unless the file has a pattern or an interval of its own
 
 
 @dataclass(frozen=True)
@@ -223,6 +241,10 @@ class Architecture:
         width_scaled_at: number of layers of the one size whose scores are scaled by 1 / sqrt(embedding_dim / heads)
             instead of 1 / sqrt(key_dim).
         window: layout of sliding-window layers; None where the architecture has none.
+        recurrence: what stands in layers without attention; recurrent_layers: which those are.
+        has_grouped_heads: value heads of a delta net read key heads in runs.
+        has_one_part: a layer has attention, a recurrence or a feed-forward, each after ``attn_norm``.
+        output_norm: tensor name of the last norm.
         feed_forward: matrices of the feed-forward. activation: of it.
         gate_limit_is_early: clamped gates (``swiglu_clamp_exp``) are clamped before the activation.
         gate_limit: fixed limit of gates, clamped early; ``up`` gets 1 added (gpt-oss).
@@ -274,6 +296,11 @@ class Architecture:
     attention_soft_cap: float | None = None
     width_scaled_at: int | None = None
     window: SlidingWindow | None = None
+    recurrence: Recurrence | None = None
+    recurrent_layers: RecurrentLayers = RecurrentLayers.ALL
+    has_grouped_heads: bool = False
+    has_one_part: bool = False
+    output_norm: str = "output_norm"
     feed_forward: FeedForward = FeedForward.GATED
     activation: Activation = Activation.SILU
     gate_limit_is_early: bool = False

@@ -2,7 +2,7 @@
 
     build          the whole model: embedding, layers, logits
     graph          collects ops and the buffers they name
-    attention, latent, feed_forward, experts, layer_embedding    parts of a layer
+    attention, latent, recurrence, feed_forward, experts, layer_embedding    parts of a layer
 
 Reads the row of data where architectures differ; executes nothing.
 """

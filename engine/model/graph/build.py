@@ -10,6 +10,7 @@ from engine.model.graph.feed_forward import build_feed_forward
 from engine.model.graph.graph import Graph
 from engine.model.graph.latent import build_latent_attention
 from engine.model.graph.layer_embedding import add_layer_embedding, build_layer_embeddings
+from engine.model.graph.recurrence import build_recurrence
 from engine.model.header import read_hyperparameters
 from engine.model.hyperparameters import Hyperparameters, LayerHyperparameters
 from engine.model.plan import Add, Buffer, Copy, Embed, Norm, Plan, Scale, SelectRows, SoftCap
@@ -50,6 +51,7 @@ def build_plan(hyperparameters: Hyperparameters, weights: Weights, context_lengt
         logits=logits,
         vocab_size=model.vocab_size,
         num_experts_used=model.experts.num_used if model.experts is not None else 0,
+        state_sizes=tuple(graph.state_sizes),
         max_positions=model.context_length if weights.position_embedding is not None else None,
     )
 
@@ -91,6 +93,8 @@ def _build_layer(
     if is_parallel and weights.feed_forward_norm is not None:
         feed_forward_source = graph.normed_stream(stream, weights.feed_forward_norm, "normed_again")
     _attention_part(graph, stream, source, index, layer, weights)
+    if weights.recurrence is not None:
+        graph.add_part(stream, build_recurrence(graph, source, weights.recurrence), weights.attention_post_norm)
     if weights.feed_forward is None and weights.experts is None:
         return
     if not is_parallel:

@@ -29,6 +29,7 @@ class Graph:
         buffers: by name.
         kv_layers: what each layer that writes keys and values stores.
         kv_of_layer: index into ``kv_layers`` by index of the layer, for layers that others borrow from.
+        state_sizes: float32 values of each recurrent state.
         stream_scale: s. stream_eps: epsilon of norms that read the stream.
     """
 
@@ -39,6 +40,7 @@ class Graph:
         self.ops: list[Op] = []
         self.buffers: dict[str, Buffer] = {}
         self.kv_layers: list[KVLayer] = []
+        self.state_sizes: list[int] = []
         self.kv_of_layer: dict[int, int] = {}
         self.stream_scale = model.residual_scale
         self.stream_eps = model.norm_eps / self.stream_scale**2
@@ -56,6 +58,11 @@ class Graph:
             return buffer
         wide = f"{name}_{width}"
         return self.buffers.setdefault(wide, Buffer(wide, width, rows))
+
+    def state(self, size: int) -> int:
+        """Number of a new recurrent state of ``size`` values."""
+        self.state_sizes.append(size)
+        return len(self.state_sizes) - 1
 
     def matmul(self, x: Buffer, linear: Linear, name: str) -> Buffer:
         """x times a matrix, with its bias and factor, in a buffer of its own."""

@@ -2,7 +2,7 @@
 
 read       the numbers of the whole model
 layers     the shape of each layer: heads, windows, what turns
-rope       rotations; experts: the mixture; latent: compressed keys and values
+rope       rotations; experts: the mixture; latent: compressed keys and values; recurrence: states
 keys       typed access with ranges; limits: the largest numbers that are believed
 """
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.model.architectures import Architecture
-from engine.model.architectures.vocabulary import Temperature
+from engine.model.architectures.vocabulary import RecurrentLayers, Temperature
 from engine.model.header.experts import router_name
 from engine.model.header.keys import ArchitectureKeys
 from engine.model.header.limits import MAX_CONTEXT_LENGTH, MAX_HEADS, MAX_LAYERS, MAX_WIDTH
+from engine.model.header.recurrence import read_recurrent_layers
 from engine.model.header.rope import read_rope, read_rope_layers
 from engine.model.hyperparameters import (
     ExpertHyperparameters,
@@ -40,8 +41,18 @@ def read_layers(
 ) -> tuple[LayerHyperparameters, ...]:
     """One entry a layer."""
     heads, kv_heads = _read_heads(keys, row, num_layers)
+    is_recurrent = read_recurrent_layers(keys, row, kv_heads)
     has_experts = [experts is not None and router_name(layer) in keys.tensors for layer in range(num_layers)]
     feed_forward = _read_feed_forward(keys, row, num_layers, all(has_experts))
+    if row.has_one_part:
+        for layer, width in enumerate(feed_forward):
+            is_recurrent[layer] &= not width and not has_experts[layer]
+    if row.recurrence is not None and row.recurrent_layers is not RecurrentLayers.BESIDE:
+        # These files state the heads of attention for all layers.
+        heads = tuple(
+            0 if is_recurrent[layer] or not kv_heads[layer] else count for layer, count in enumerate(heads)
+        )
+        kv_heads = tuple(count if heads[layer] else 0 for layer, count in enumerate(kv_heads))
     windows = _read_windows(keys, row, num_layers)
     full_dims, sliding_dims = _read_head_dims(keys, row, max(1, *heads), embedding_dim)
     num_dense = keys.integer("leading_dense_block_count", default=0, minimum=0, maximum=num_layers)
@@ -73,6 +84,7 @@ def read_layers(
                 kv_layer=kv_layers[layer],
                 position_scale=_read_position_scale(keys, row, rope),
                 has_experts=has_experts[layer],
+                is_recurrent=is_recurrent[layer],
                 expert_limit=expert_limits[layer] or row.gate_limit,
                 dense_limit=dense_limits[layer] or row.gate_limit,
                 activation_parameters=activations[layer],
@@ -84,7 +96,7 @@ def read_layers(
 def _read_heads(
     keys: ArchitectureKeys, row: Architecture, num_layers: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    least = 0 if row.can_omit_parts else 1
+    least = 0 if row.can_omit_parts or row.recurrence is not None else 1
     heads = keys.per_layer("attention.head_count", num_layers, minimum=least, maximum=MAX_HEADS)
     key = "attention.head_count_kv"
     kv_heads = keys.per_layer(key, num_layers, minimum=least, maximum=MAX_HEADS, default=heads)
@@ -98,7 +110,7 @@ def _read_feed_forward(
     keys: ArchitectureKeys, row: Architecture, num_layers: int, has_only_experts: bool
 ) -> tuple[int, ...]:
     """Width of each layer's dense feed-forward, which a model of experts alone need not state."""
-    least = 0 if row.can_omit_parts or has_only_experts else 1
+    least = 0 if row.can_omit_parts or row.recurrence is not None or has_only_experts else 1
     default = (0,) * num_layers if has_only_experts else None
     key = "feed_forward_length"
     return keys.per_layer(key, num_layers, minimum=least, maximum=MAX_WIDTH, default=default)

@@ -19,6 +19,7 @@ from engine.model.header.keys import ArchitectureKeys, shown
 from engine.model.header.latent import read_latent
 from engine.model.header.layers import read_layers
 from engine.model.header.limits import MAX_CONTEXT_LENGTH, MAX_LAYERS, MAX_VOCAB_SIZE, MAX_WIDTH
+from engine.model.header.recurrence import read_recurrence
 from engine.model.hyperparameters import Hyperparameters, LayerHyperparameters
 
 _LAYER_NAME = re.compile(r"blk\.(\d{1,9})\.")
@@ -69,6 +70,7 @@ def read_hyperparameters(file: GGUFFile) -> Hyperparameters:
         has_centered_norms=is_centered,
         experts=experts,
         latent=latent,
+        recurrence=read_recurrence(keys, row),
         embedding_scale=embedding_scale,
         residual_scale=residual_scale,
         logit_scale=logit_scale,
@@ -165,7 +167,7 @@ def _check_layers(file: GGUFFile, layers: tuple[LayerHyperparameters, ...], num_
     expected = {
         index
         for index, layer in enumerate(layers)
-        if layer.num_heads or layer.feed_forward_dim or layer.has_experts
+        if layer.num_heads or layer.feed_forward_dim or layer.has_experts or layer.is_recurrent
     }
     if missing := expected - present:
         reason = f"layer {min(missing)} has no tensors ({len(present):,} layers have some)"

@@ -61,6 +61,8 @@ def read_rope_layers(
             return [window is not None or not any(windows) for window in windows]
         case RopeLayers.SLIDING_OR_DENSE:
             return [window is not None or layer < num_dense for layer, window in enumerate(windows)]
+        case RopeLayers.TRAINED:
+            return [keys.boolean("rope.scaling.finetuned", default=True)] * len(windows)
         case RopeLayers.PATTERN:
             return keys.flags("attention.rope_pattern", len(windows))
 

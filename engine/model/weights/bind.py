@@ -21,6 +21,7 @@ from engine.model.weights.parts import (
     NormWeights,
     Weights,
 )
+from engine.model.weights.recurrence import bind_recurrence
 
 
 def bind_weights(file: GGUFFile, hyperparameters: Hyperparameters) -> Weights:
@@ -37,7 +38,7 @@ def bind_weights(file: GGUFFile, hyperparameters: Hyperparameters) -> Weights:
         output = binder.linear("output", vocab_size, embedding_dim)
     else:
         output = Linear(token_embedding, binder.optional_vector("output.bias", vocab_size))
-    output_norm = binder.norm("output_norm", embedding_dim) if row.has_norm_weights else NormWeights()
+    output_norm = binder.norm(row.output_norm, embedding_dim) if row.has_norm_weights else NormWeights()
     layers = tuple(_bind_layer(binder, model, layer, index) for index, layer in enumerate(model.layers))
     num_pairs = max((layer.rope.rotated_dims // 2 for layer in model.layers if layer.rope), default=0)
     wide = model.layer_embedding_dim * model.num_layers
@@ -89,10 +90,12 @@ def _bind_layer(binder: Binder, model: Hyperparameters, layer: LayerHyperparamet
         return binder.norm(prefix + name, width) if row.has_norm_weights else NormWeights()
 
     has_attention = layer.num_heads > 0
+    has_mixer = has_attention or layer.is_recurrent
     has_feed_forward = layer.feed_forward_dim > 0 or layer.has_experts
-    attention_norm = norm(has_attention and row.has_pre_norms, "attn_norm")
+    attention_norm = norm(has_mixer and row.has_pre_norms, "attn_norm")
     feed_forward_norm = norm(
-        has_feed_forward and row.has_pre_norms and _has_own_norm(binder, model, prefix), row.feed_forward_norm
+        has_feed_forward and row.has_pre_norms and _has_own_norm(binder, model, prefix),
+        "attn_norm" if row.has_one_part else row.feed_forward_norm,
     )
     if f"{prefix}attn_norm_2.weight" in binder and row.residual is Residual.PARALLEL:  # Falcon 40B
         attention_norm, feed_forward_norm = norm(has_attention, "attn_norm_2"), attention_norm
@@ -119,6 +122,11 @@ def _bind_layer(binder: Binder, model: Hyperparameters, layer: LayerHyperparamet
         feed_forward_post_norm=norm(
             has_feed_forward and row.has_post_norms,
             "layer_output_norm" if f"{prefix}layer_output_norm.weight" in binder else "post_ffw_norm",
+        ),
+        recurrence=(
+            bind_recurrence(binder, row, model.recurrence, prefix, width)
+            if layer.is_recurrent and model.recurrence is not None
+            else None
         ),
         layer_embedding=_bind_layer_embedding(binder, model, prefix) if model.layer_embedding_dim else None,
         output_scale=(

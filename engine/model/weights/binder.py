@@ -93,6 +93,17 @@ class Binder:
         """The vector, if the file has it."""
         return self.vector(name, *shape) if name in self else None
 
+    def flat_vector(self, name: str, width: int) -> Tensor:
+        """A vector that some files store with a second dimension of 1."""
+        info = self._file.tensors.get(name)
+        shape = (width, 1) if info is not None and info.shape == (width, 1) else (width,)
+        return float_tensor(name, self.vector(name, *shape).data.view(np.float32))
+
+    def taps(self, name: str, channels: int, num_taps: int) -> Tensor:
+        """Weights of a convolution as (taps, channels)."""
+        weight = self.vector(name, channels, num_taps)
+        return float_tensor(name, weight.data.view(np.float32).reshape(channels, num_taps).T)
+
     def number(self, name: str) -> float:
         """A tensor of one finite value."""
         value = float(self.vector(name, 1).data.view(np.float32)[0])

@@ -70,6 +70,60 @@ class LatentWeights:
 
 
 @dataclass(frozen=True, eq=False)
+class ConvWeights:
+    """A short convolution: output(second * conv(first * inputs))."""
+
+    first: Linear
+    second: Linear
+    inputs: Linear
+    conv: Tensor
+    output: Linear
+
+
+@dataclass(frozen=True, eq=False)
+class ScanWeights:
+    """A Mamba 2 mixer.
+
+    Attributes:
+        gate, inputs, step: of the stream; ``step`` has the step's bias.
+        conv, conv_bias: over ``inputs``, (taps, channels).
+        decay, skip: a number a head. norm: of groups, each with its own weights.
+    """
+
+    gate: Linear
+    inputs: Linear
+    step: Linear
+    conv: Tensor
+    conv_bias: Tensor | None
+    decay: Tensor
+    skip: Tensor
+    norm: NormWeights | None
+    output: Linear
+
+
+@dataclass(frozen=True, eq=False)
+class DeltaWeights:
+    """A gated delta net.
+
+    Attributes:
+        inputs: queries, keys and values; gate: of the result.
+        rate, step: a number a value head, ``step`` with its bias; None where ``rate_and_step`` has both: for each
+            key head the rates of its value heads, then their steps.
+        conv: over ``inputs``, (taps, channels). decay: a number a value head. norm: of each value head.
+    """
+
+    inputs: Linear
+    gate: Linear
+    rate: Linear | None
+    step: Linear | None
+    rate_and_step: Linear | None
+    conv: Tensor
+    decay: Tensor
+    norm: NormWeights
+    output: Linear
+
+
+@dataclass(frozen=True, eq=False)
 class FeedForwardWeights:
     """A dense feed-forward, gated or not."""
 
@@ -137,6 +191,7 @@ class LayerWeights:
     Attributes:
         attention: None where ``attention_output`` alone stands for it.
         attention_output: None where the layer has no attention part.
+        recurrence: instead of attention, or beside it.
         feed_forward_norm: None also where the feed-forward reads what attention reads.
         feed_forward: the dense one; experts: the mixture. Some layers have both, some neither.
         output_scale: see ``architectures.vocabulary.LayerEnd``.
@@ -151,6 +206,7 @@ class LayerWeights:
     feed_forward: FeedForwardWeights | None
     experts: ExpertWeights | None
     feed_forward_post_norm: NormWeights | None
+    recurrence: ConvWeights | ScanWeights | DeltaWeights | None = None
     layer_embedding: LayerEmbeddingWeights | None = None
     output_scale: float = 1.0
 

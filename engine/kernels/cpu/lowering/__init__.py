@@ -3,7 +3,7 @@
     lower        the pass over the plan: one lowering function an op
     fusion       which ops take the residual add after them
     program      rows of a program, what they touch, and where threads must wait
-    on_weights, on_cache, on_rows, on_pairs    the lowerings, by what their ops read
+    on_weights, on_cache, on_rows, on_pairs, on_states    the lowerings, by what their ops read
 
 Knows the meaning of operands and nothing of architectures or threads.
 """

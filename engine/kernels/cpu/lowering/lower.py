@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.kernels.cpu.kv_store import KVStore
-from engine.kernels.cpu.lowering import on_cache, on_pairs, on_rows, on_weights
+from engine.kernels.cpu.lowering import on_cache, on_pairs, on_rows, on_states, on_weights
 from engine.kernels.cpu.lowering.fusion import residual_of
 from engine.kernels.cpu.lowering.program import LoweredOp, Program
 from engine.kernels.cpu.memory import Memory
@@ -28,6 +28,9 @@ _LOWERINGS: dict[type[Any], Callable[[Program, Any], None]] = {
     ops.Copy: on_rows.copy,
     ops.SelectRows: on_rows.select,
     ops.SoftCap: on_rows.soft_cap,
+    ops.CausalConv: on_states.conv,
+    ops.SelectiveScan: on_states.scan,
+    ops.DeltaRule: on_states.delta_rule,
     ops.Route: on_pairs.route,
     ops.Dispatch: on_pairs.dispatch,
     ops.ExpertMatMul: on_pairs.expert_matmul,
