@@ -19,6 +19,7 @@ from engine.errors import ContextOverflowError, GenerationError, InvalidParamete
 from engine.kernels.backend import Backend
 from engine.protocol import FinishReason
 from engine.scheduler.batch import Batch, ScheduledSequence
+from engine.scheduler.recurrent_states import RecurrentStates
 from engine.scheduler.scheduler import Scheduler
 from engine.scheduler.sequence import Sequence, SequenceState
 from engine.scheduler.speculation import Speculation
@@ -66,7 +67,8 @@ class Engine:
     ) -> None:
         self._backend = backend
         self.context_length = context_length
-        self.kv_cache = KVCache(num_blocks, backend.copy_block)
+        has_states = backend.state_bytes > 0
+        self.kv_cache = KVCache(num_blocks, backend.copy_block, needs_checkpoints=has_states)
         self.prompt_logits = PromptLogits()
         self._scheduler = Scheduler(
             self.kv_cache,
@@ -74,7 +76,9 @@ class Engine:
             context_length,
             on_admitted,
             self.prompt_logits,
-            Speculation() if speculates else None,
+            # A state that has seen a wrong token cannot be taken back.
+            Speculation() if speculates and not has_states else None,
+            RecurrentStates(backend, self.kv_cache) if has_states else None,
         )
 
     @property

@@ -40,6 +40,7 @@ OnProgress = Callable[[LoadPhase, float, str], None]
 
 READ_CHUNK_BYTES = 64 << 20
 PAGE_BYTES = 4096
+MIN_BLOCK_BYTES = 4096  # what a block costs in any case; of models without attention it is the whole
 EXPERT_TENSOR = re.compile(r"_(ch)?exps\.weight$")  # the matrices of all experts of a layer in one tensor
 
 # ``general.file_type`` of the GGUF specification, as people name it.
@@ -130,7 +131,8 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         on_progress(LoadPhase.READY, 1.0, "Ready")
         info = _model_info(file, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
-        key = snapshot_key(file.identity(), plan, backend.kv_format)
+        # Blocks without the recurrent states beside them would be of no use.
+        key = b"" if backend.state_bytes else snapshot_key(file.identity(), plan, backend.kv_format)
         check = file.check_not_shortened
         rest = (memory.num_blocks, notices, key, check, resources.pop_all())
         return LoadedModel(info, tokenizer, template, backend, *rest)
@@ -169,10 +171,11 @@ def _plan_memory(
     plan: Plan,
     kv_type: KVType,
 ) -> MemoryPlan:
+    block_bytes = _backend_module(config).kv_bytes_per_block(plan, **_kv_option(config, kv_type))
     return plan_memory(
         available_bytes=psutil.virtual_memory().available,
         weights_bytes=file.file_bytes,
-        block_bytes=_backend_module(config).kv_bytes_per_block(plan, **_kv_option(config, kv_type)),
+        block_bytes=max(MIN_BLOCK_BYTES, block_bytes),
         trained_context_length=hyperparameters.context_length,
         context_length=command.context_length or config.context_length,
         kv_bytes=command.memory_limit_bytes or config.kv_bytes,
@@ -180,9 +183,14 @@ def _plan_memory(
 
 
 def _read_weights(file: GGUFFile, on_progress: OnProgress) -> None:
-    """Touch every page of the weights, so that the first answer does not wait for the disk."""
+    """Touch every page of the weights, so that the first answer does not wait for the disk.
+
+    Experts are left out: most tokens use few of them, and all may be more than the memory holds.
+    """
     num_read = 0
     for name, tensor in file.tensors.items():
+        if EXPERT_TENSOR.search(name):
+            continue
         data = file.tensor_data(name)
         for start in range(0, data.size, READ_CHUNK_BYTES):
             file.check_not_shortened()

@@ -41,6 +41,7 @@ class Golden:
         sha256: of the file.
         quantized_difference: how far llama.cpp with quantised activations is from exact weights.
         half_kv_difference: how far it is with 16-bit keys and values.
+        long_token_ids, long_last, long_argmax: a longer sequence, of hybrids alone.
     """
 
     token_ids: npt.NDArray[np.int32]
@@ -50,6 +51,9 @@ class Golden:
     sha256: str
     quantized_difference: float
     half_kv_difference: float
+    long_token_ids: npt.NDArray[np.int32] | None = None
+    long_last: npt.NDArray[np.float32] | None = None
+    long_argmax: list[int] | None = None
 
 
 @cache
@@ -80,7 +84,10 @@ def golden_of(name: str) -> Golden:
         context_length=entry["n_ctx"],
         sha256=entry["sha256"],
         quantized_difference=entry.get("diff_quant_vs_exact", 0.0),
-        half_kv_difference=entry["diff_f16_kv"],
+        half_kv_difference=entry.get("diff_f16_kv", 0.0),
+        long_token_ids=np.array(content["tokens_long"], np.int32) if "long_last" in entry else None,
+        long_last=np.array(entry["long_last"], np.float32) if "long_last" in entry else None,
+        long_argmax=entry.get("long_argmax"),
     )
 
 

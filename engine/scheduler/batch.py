@@ -65,7 +65,7 @@ class ScheduledSequence:
         token_ids = np.asarray([*self.sequence.token_ids[start : start + count], *self.proposed], dtype=np.int32)
         block_ids = self.sequence.table.block_ids
         wanted = "all" if self.is_probed else "last" if self.is_sampled else "none"
-        own = SequenceSlice(token_ids[:count], start, block_ids, wanted)
+        own = SequenceSlice(token_ids[:count], start, block_ids, wanted, self.sequence.state_slot)
         ends = range(count, len(token_ids))
         drafted = [SequenceSlice(token_ids[end : end + 1], start + end, block_ids, "last") for end in ends]
         return [own, *drafted] if count > 0 else drafted

@@ -18,6 +18,7 @@ from engine.protocol import FinishReason, Priority
 from engine.scheduler.batch import Batch, ScheduledSequence
 from engine.scheduler.chunk_size import ChunkSize
 from engine.scheduler.prompt_lookup import NOTHING, Draft, PromptLookup
+from engine.scheduler.recurrent_states import RecurrentStates
 from engine.scheduler.sequence import Sequence, SequenceState
 from engine.scheduler.speculation import MAX_PROPOSED, MAX_STREAMS, Speculation
 
@@ -42,6 +43,7 @@ class Scheduler:
         on_admitted: Callable[[Sequence], None],
         prompt_logits: PromptLogits,
         speculation: Speculation | None,
+        states: RecurrentStates | None = None,
     ) -> None:
         self._kv_cache = kv_cache
         self._max_batch_tokens = max_batch_tokens
@@ -49,6 +51,7 @@ class Scheduler:
         self._on_admitted = on_admitted
         self._prompt_logits = prompt_logits
         self._speculation = speculation
+        self._states = states
         self._arrivals = itertools.count()
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
@@ -169,6 +172,8 @@ class Scheduler:
         if self._speculation is not None:
             self._speculation.judge(share, num_accepted)
         self._kv_cache.commit(sequence.table, sequence.token_ids, sequence.num_computed_tokens)
+        if self._states is not None:
+            self._states.note(sequence)
 
     def finish(self, sequence: Sequence, reason: FinishReason) -> None:
         """End ``sequence``; what it computed stays in the KV cache. Does nothing when it has ended already."""
@@ -179,6 +184,8 @@ class Scheduler:
     def fail(self, sequence: Sequence) -> None:
         """End ``sequence`` without trusting what it computed."""
         if sequence.table is not None:
+            if self._states is not None:
+                self._states.leave(sequence, is_trusted=False)
             self._kv_cache.discard(sequence.table)
             sequence.table = None
         self._leave(sequence, SequenceState.FINISHED)
@@ -198,6 +205,8 @@ class Scheduler:
             sequence.num_computed_tokens = sequence.table.num_reused_tokens
             sequence.known_logits = logits if sequence.num_missing_tokens == 0 else None
             sequence.state = SequenceState.RUNNING
+            if self._states is not None:
+                self._states.enter(sequence)
             self._running.append(sequence)
             if sequence.num_reused_tokens is None:
                 sequence.num_reused_tokens = sequence.table.num_reused_tokens
@@ -225,7 +234,9 @@ class Scheduler:
     def _make_room(self, sequence: Sequence) -> bool:
         """Preempt less urgent sequences until ``sequence`` can be let in; False when it has to wait."""
         while self._running and (
-            len(self._running) >= MAX_RUNNING or not self._kv_cache.can_hold(sequence.num_tokens + ADMISSION_MARGIN)
+            len(self._running) >= MAX_RUNNING
+            or (self._states is not None and not self._states.has_room)
+            or not self._kv_cache.can_hold(sequence.num_tokens + ADMISSION_MARGIN)
         ):
             last = max(self._running, key=_rank)
             if last.priority >= sequence.priority:
@@ -262,6 +273,8 @@ class Scheduler:
         elif sequence in self._running:
             self._running.remove(sequence)
         if sequence.table is not None:
+            if self._states is not None:
+                self._states.leave(sequence, is_trusted=True)
             self._kv_cache.release(sequence.table, sequence.token_ids, sequence.num_computed_tokens)
             sequence.table = None
         sequence.state = state

@@ -46,6 +46,7 @@ class Sequence:
         state: waiting, running or finished.
         finish_reason: set once it is finished without an error.
         table: its blocks while it runs.
+        state_slot: of its recurrent state in the backend while it runs, where the model has one.
         priority: whose turn it is first; may change at any time.
         arrival: its place among those of its priority; set by the scheduler.
         lookup: proposes tokens, where tokens are proposed.
@@ -84,6 +85,7 @@ class Sequence:
         self.state = SequenceState.WAITING
         self.finish_reason: FinishReason | None = None
         self.table: BlockTable | None = None
+        self.state_slot = 0
         self.known_logits: npt.NDArray[np.float32] | None = None
 
     def continue_from(self, other: Sequence) -> None:

@@ -55,6 +55,13 @@ class FakeBackend:
         self.kv_bytes = self._stored.nbytes
         self.block_bytes = self._stored[0].nbytes
         self.kv_format = "fake"
+        self.state_bytes = self.num_states = 0
+
+    def read_state(self, slot: int) -> npt.NDArray[np.uint8]:
+        raise NotImplementedError("the fake model has no recurrent state")
+
+    def write_state(self, slot: int, state: npt.NDArray[np.uint8] | None) -> None:
+        raise NotImplementedError("the fake model has no recurrent state")
 
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         assert not self.is_closed.is_set(), "closed"

@@ -114,7 +114,8 @@ class CpuBackend:
 
     def read_state(self, slot: int) -> npt.NDArray[np.uint8]:
         """See ``Backend.read_state``."""
-        return self._memory.states(self.state_bytes // 4)[slot].copy().view(np.uint8)
+        copied: npt.NDArray[np.uint8] = self._memory.states(self.state_bytes // 4)[slot].copy().view(np.uint8)
+        return copied
 
     def write_state(self, slot: int, state: npt.NDArray[np.uint8] | None) -> None:
         """See ``Backend.write_state``."""

@@ -14,6 +14,7 @@ from engine.model.architectures.vocabulary import (
     FeedForward,
     NormKind,
     QueryKeyNorm,
+    RecurrentLayers,
     Residual,
     RopeLayers,
     RopePairs,
@@ -26,7 +27,7 @@ _HEAD = """# Supported architectures
 Made from the rows in this folder by `python -m engine.model.architectures.table`; do not edit. The name is
 `general.architecture` of a file's metadata; `python -m engine inspect MODEL` shows it.
 
-| architecture | positions | attention | feed-forward | norms |
+| architecture | positions | attention or what stands for it | feed-forward | norms |
 |---|---|---|---|---|
 """
 _ROPE = {RopePairs.ADJACENT: "rope (pairs)", RopePairs.HALVES: "rope (halves)"}
@@ -46,7 +47,7 @@ def _refused() -> list[tuple[str, list[str]]]:
 
 def _line(row: Architecture) -> str:
     name = f"`{row.name}`" + (f" ({row.only_with_layers} layers)" if row.only_with_layers else "")
-    cells = (name, _positions(row), _attention(row), _feed_forward(row), _norms(row))
+    cells = (name, _positions(row), _mixer(row), _feed_forward(row), _norms(row))
     return "| " + " | ".join(cells) + " |"
 
 
@@ -77,6 +78,14 @@ def _attention(row: Architecture) -> str:
         "shared keys and values": row.can_share_kv,
     }
     return ", ".join(name for name, has in features.items() if has) or "plain"
+
+
+def _mixer(row: Architecture) -> str:
+    if row.recurrence is None:
+        return _attention(row)
+    if row.recurrent_layers is RecurrentLayers.ALL:
+        return row.recurrence.value
+    return f"{row.recurrence.value} ({row.recurrent_layers.value}); {_attention(row)}"
 
 
 def _feed_forward(row: Architecture) -> str:
