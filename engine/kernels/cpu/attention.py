@@ -35,8 +35,10 @@ from engine.kernels.cpu.layouts import (
     ATTENTION_OUT,
     ATTENTION_PARTIALS,
     ATTENTION_QUERY,
+    ATTENTION_RUN,
     ATTENTION_SCALE,
     ATTENTION_SINKS,
+    ATTENTION_SLOPES,
     ATTENTION_SOFT_CAP,
     ATTENTION_VALUE_BLOCK_BYTES,
     ATTENTION_VALUE_DIM,
@@ -55,6 +57,7 @@ from engine.kernels.cpu.simd import (
     atomic_add,
     atomic_store,
     call_llvm,
+    constant,
     define,
     exp,
     fma,
@@ -86,6 +89,8 @@ MIN_PART = 256  # positions of a part of a context, at least: less is not worth 
 HIDDEN = np.float32(-1e30)  # score of a position a row may not see
 # keep_order(sum): the same, but nothing added to it is added to something else first, as fast arithmetic may.
 keep_order = define(F32X16, [F32X16], lambda b, x: call_llvm(b, "llvm.arithmetic.fence.v16f32", x.type, [x]))
+# lane_numbers(): 0 to 15.
+lane_numbers = define(F32X16, [], lambda _b: constant(F32X16.llvm, [float(lane) for lane in range(16)]))
 LOWEST = np.float32(-1e20)  # running maximum before the first visible position; exp(HIDDEN - LOWEST) is 0
 
 
@@ -127,15 +132,40 @@ def cap_scores(scores, rows, size, cap):  # type: ignore[no-untyped-def]
 
 
 @inline
-def hide(scores, first, last, group, rows, start, window, begin, end):  # type: ignore[no-untyped-def]
+def lean(op, scores, first, last, head, group, rows, start, begin, end):  # type: ignore[no-untyped-def]
+    """Take each head's slope times the distance off the scores of positions [begin, end), if there are slopes."""
+    slopes = load_i64(op + ATTENTION_SLOPES * 8)
+    if slopes != 0:
+        for row in range(rows):
+            index = min(first + row, last)
+            slope = load_f32(slopes + (head * group + index % group) * 4)
+            for j in range(begin, end, 16):
+                place = scores + (row * CHUNK + j - begin) * 4
+                distance = splat_f32x16(np.float32(start + index // group - j)) - lane_numbers()
+                store_f32x16(place, load_f32x16(place) - distance * splat_f32x16(slope))
+
+
+@inline
+def first_visible(op, position):  # type: ignore[no-untyped-def]
+    """The first position that a token at ``position`` may see: by the window, or by the run it lies in."""
+    window, run = load_i64(op + ATTENTION_WINDOW * 8), load_i64(op + ATTENTION_RUN * 8)
+    first = 0
+    if window > 0:
+        first = max(position + 1 - window, 0)
+    if run > 0:
+        first = max(first, position - position % run)
+    return first
+
+
+@inline
+def hide(op, scores, first, last, group, rows, start, begin, end):  # type: ignore[no-untyped-def]
     """Take out of the scores of positions [begin, end) those that a row may not see."""
     for row in range(rows):
         position = start + min(first + row, last) // group
         for j in range(max(position + 1, begin), end):
             store_f32(scores + (row * CHUNK + j - begin) * 4, HIDDEN)
-        if window > 0:
-            for j in range(begin, min(position + 1 - window, end)):
-                store_f32(scores + (row * CHUNK + j - begin) * 4, HIDDEN)
+        for j in range(begin, min(first_visible(op, position), end)):
+            store_f32(scores + (row * CHUNK + j - begin) * 4, HIDDEN)
 
 
 @inline
@@ -229,7 +259,7 @@ def gather_function(rows_decode: int, kv_type: KVType) -> Any:
             load_i64(op + ATTENTION_KEY_BLOCK_BYTES * 8),
             load_i64(op + ATTENTION_VALUE_BLOCK_BYTES * 8),
         )
-        window, cap = load_i64(op + ATTENTION_WINDOW * 8), load_f32(op + ATTENTION_SOFT_CAP * 8)
+        cap = load_f32(op + ATTENTION_SOFT_CAP * 8)
         size = result_bytes(rows, width)
         scores = work + tiles * rows * dim * 4
         scaled = scores + rows * CHUNK * 4
@@ -258,9 +288,9 @@ def gather_function(rows_decode: int, kv_type: KVType) -> Any:
                     score(scores, keys, place, num_blocks, key_bytes, queries, dim)
                 if cap != np.float32(0):
                     cap_scores(scores, rows, num_blocks * 64, cap)
-                hide(
-                    scores, tile_first, tile_last, group, rows, start, window, chunk * 16, (chunk + num_blocks) * 16
-                )
+                begin, past = chunk * 16, (chunk + num_blocks) * 16
+                lean(op, scores, tile_first, tile_last, head, group, rows, start, begin, past)
+                hide(op, scores, tile_first, tile_last, group, rows, start, begin, past)
                 soften(scores, state, rows, num_blocks * 64)
                 count = min(end - chunk * 16, num_blocks * 16)
                 if tiles > 1:
@@ -285,14 +315,12 @@ def attend_function(rows_decode: int, kv_type: KVType) -> Any:
         dim, value_dim = load_i64(op + ATTENTION_KEY_DIM * 8), load_i64(op + ATTENTION_VALUE_DIM * 8)
         width, heads = (value_dim + 15) // 16 * 16, load_i64(op + ATTENTION_KV_HEADS * 8) * group
         first_token, start = load_i64(piece + SLICE_FIRST_TOKEN * 8), load_i64(piece + SLICE_START * 8)
-        table, window = load_i64(piece + SLICE_BLOCK_TABLE * 8), load_i64(op + ATTENTION_WINDOW * 8)
+        table = load_i64(piece + SLICE_BLOCK_TABLE * 8)
         first = place * rows * tiles
         last = min(first + rows * tiles, load_i64(piece + SLICE_NUM_TOKENS * 8) * group) - 1
         query = load_i64(op + ATTENTION_QUERY * 8) + first_token * heads * dim * 4
         out = load_i64(op + ATTENTION_OUT * 8) + first_token * heads * value_dim * 4
-        begin = 0
-        if window > 0:
-            begin = max(start + first // group + 1 - window, 0) >> 4
+        begin = first_visible(op, start + first // group) >> 4
         num_blocks = ((start + last // group) >> 4) + 1 - begin
         blocks = begin + num_blocks * part // num_parts, begin + num_blocks * (part + 1) // num_parts
         results = work + tiles * rows * dim * 4 + 2 * rows * CHUNK * 4

@@ -66,6 +66,8 @@ ATTENTION_PARTIALS: Final = 15  # address of MAX_SPLIT_SLICES * MAX_SPLIT_ITEMS 
 ATTENTION_ARRIVALS: Final = 16  # address of as many int64, 0 before and after
 ATTENTION_KEY_BLOCK_BYTES: Final = 17  # from one block to the next
 ATTENTION_VALUE_BLOCK_BYTES: Final = 18
+ATTENTION_SLOPES: Final = 19  # address of (heads,) float32, what a step of distance takes off a score; or 0
+ATTENTION_RUN: Final = 20  # a row sees its own run of that many positions; 0: all
 
 MAX_SPLIT_SLICES: Final = 16  # only a batch of few sequences lacks parallel work
 MAX_SPLIT_ITEMS: Final = 64  # pieces of work one sequence is cut into, at most

@@ -64,8 +64,6 @@ def write_kv(program: Program, op: WriteKV) -> None:
 
 def attention(program: Program, op: Attention) -> None:
     """Attention, with room for the results of parts of a context."""
-    if op.slopes is not None or op.chunk is not None:
-        raise NotImplementedError("the CPU backend has no attention with a bias by distance or in runs")
     memory, layer = program.memory, program.plan.kv_layers[op.kv_layer]
     keys, values = program.kv_store.keys[op.kv_layer], program.kv_store.values[op.kv_layer]
     group = op.num_heads // layer.num_kv_heads
@@ -85,6 +83,8 @@ def attention(program: Program, op: Attention) -> None:
         slots.ATTENTION_SCALE: float(op.scale),
         slots.ATTENTION_WINDOW: op.window or 0,
         slots.ATTENTION_SOFT_CAP: float(op.soft_cap or 0.0),
+        slots.ATTENTION_SLOPES: memory.vector(op.slopes) if op.slopes is not None else 0,
+        slots.ATTENTION_RUN: op.chunk or 0,
         slots.ATTENTION_SINKS: memory.vector(op.sinks) if op.sinks is not None else 0,
         slots.ATTENTION_COUNTER: program.counter(),
         slots.ATTENTION_PARTIALS: memory.bytes_for(

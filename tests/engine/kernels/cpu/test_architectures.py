@@ -17,12 +17,8 @@ from engine.model import load_plan
 from tests.engine.model.test_architectures import OLD_LAYOUT, REFUSED
 from tests.golden_models import gelu_tolerance, golden_names, golden_of, write_golden_model
 
-WAITING = {"baichuan-13b", "bloom", "llama4", "mpt", "refact"}  # a bias by distance, or attention in runs
 
-
-@pytest.mark.parametrize(
-    "name", sorted({*golden_names("tiny", "tiny2", "hybrid")} - {*REFUSED, OLD_LAYOUT, *WAITING})
-)
+@pytest.mark.parametrize("name", sorted({*golden_names("tiny", "tiny2", "hybrid")} - {*REFUSED, OLD_LAYOUT}))
 def test_logits_are_llama_cpps_within_what_rounding_costs(name: str, tmp_path: Path) -> None:
     golden = golden_of(name)
     with open_model(write_golden_model(name, tmp_path)) as file:

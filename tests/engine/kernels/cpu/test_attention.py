@@ -173,3 +173,19 @@ def test_a_cache_takes_the_bytes_it_says(kv_type: KVType) -> None:
     values = 2 * (64 + 48) * 16
     assert kv_bytes_per_block(plan, kv_type) == (2 * values if kv_type == "f16" else values + 2 * (2 + 2) * 32)
     layer.backend.close()
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+@pytest.mark.parametrize("options", [{"slopes": True}, {"chunk": 24}, {"chunk": 40, "window": 30}, {"chunk": 300}])
+def test_a_bias_by_distance_and_runs_of_positions(options: dict[str, object], kv_type: KVType) -> None:
+    if "slopes" in options:
+        options = {"slopes": vector(np.array([0.5, 0.25, 0.06, 0.015], np.float32), "slopes")}
+    layer = Layer(4, 2, 32, 32, kv_type=kv_type, **options)
+    table = block_table(7, 50)
+    layer.step([(0, 0, 61, table)])
+    for position in range(61, 75):
+        layer.step([(0, position, 1, table)])
+    layer.step([(0, 75, 600, table)])
+    for position in range(675, 679):
+        layer.step([(0, position, 1, table)])
+    layer.backend.close()
