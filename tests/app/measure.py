@@ -85,12 +85,19 @@ def search_ms(path: Path) -> dict[str, float]:
 
 
 class Watchdog(QObject):
-    """Ticks every few milliseconds and remembers the longest pause between two ticks."""
+    """Ticks every few milliseconds and remembers the pauses between two ticks.
+
+    Attributes:
+        pauses_ms: how long they were.
+        works_ms: how long the thread computed in them: what a pause is on a machine that does nothing else.
+    """
 
     def __init__(self, interval_ms: int = 2) -> None:
         super().__init__()
         self.pauses_ms: list[float] = []
+        self.works_ms: list[float] = []
         self._last = time.perf_counter()
+        self._last_work = time.thread_time()
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._tick)
@@ -98,8 +105,10 @@ class Watchdog(QObject):
 
     def _tick(self) -> None:
         now = time.perf_counter()
+        work = time.thread_time()
         self.pauses_ms.append((now - self._last) * 1000)
-        self._last = now
+        self.works_ms.append((work - self._last_work) * 1000)
+        self._last, self._last_work = now, work
 
     @property
     def longest_ms(self) -> float:
@@ -236,6 +245,7 @@ def main() -> int:
         pauses = sorted(seen.pauses_ms)
         print(f"stall     {seen.longest_ms:7.1f} ms  at most while streaming (< 50)")
         print(f"stall p99 {pauses[int(len(pauses) * 0.99)]:7.1f} ms")
+        print(f"work      {max(seen.works_ms):7.1f} ms  of its own at most between two turns of the event loop")
         now = psutil.Process().memory_info().rss
         print(f"memory    {now / 1e6:7.0f} MB  with it open, {(now - before) / 1e6:.0f} MB more (< 300)")
         print(f"close     {app.close():7.0f} ms  with that chat open (< 1000)")
