@@ -239,7 +239,9 @@ def when(updated_at: float, now: datetime) -> str:
     if age <= 7:
         return QLocale().dayName(moment.isoweekday(), QLocale.FormatType.ShortFormat)
     month = QLocale().monthName(moment.month, QLocale.FormatType.ShortFormat)
-    return f"{moment.day} {month}" if moment.year == now.year else f"{month} {moment.year}"
+    if moment.year != now.year:
+        return f"{month} {moment.year}"
+    return tr("{day} {month}", day=moment.day, month=month)
 
 
 def _folder_data(row: _Row, shelf: Shelf, role: int) -> object:
