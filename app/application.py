@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,6 +20,7 @@ from app import translation
 from app.context import AppContext
 from app.extraction.page import ExtractionPage
 from app.extraction.workspace import ExtractionWorkspace
+from app.library.models_page import ModelsPage
 from app.logs import install_exception_hooks, start_logging
 from app.paths import APP_NAME, AppPaths
 from app.single_instance import SingleInstance
@@ -103,8 +105,16 @@ def feature_pages(context: AppContext, theme: Theme) -> list[PageEntry]:
             tr("Extraction"),
             lambda: ExtractionPage(context.extraction, context.schemas, theme),
             "Ctrl+Shift+X",
-        )
+        ),
+        PageEntry("models", tr("Models"), partial(_make_models_page, context, theme), "Ctrl+Shift+M"),
     ]
+
+
+def _make_models_page(context: AppContext, theme: Theme) -> ModelsPage:
+    page = ModelsPage(context.models, theme)
+    page.chat_requested.connect(context.controller.load_model)
+    page.chat_requested.connect(page.closed)
+    return page
 
 
 def _raise_running(instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:

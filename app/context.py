@@ -10,10 +10,14 @@ from pathlib import Path
 
 from app.chat.attachments import Attachments
 from app.chat.controller import ChatController
+from app.downloads.access import HubAccess
+from app.downloads.queue import DownloadQueue
 from app.engine_client import EngineClient, EngineFactory
 from app.extraction.workspace import ExtractionWorkspace
 from app.kept_chats import KeptChats
+from app.library.hub_search import HubSearch
 from app.library.library import ModelLibrary
+from app.library.models_work import ModelsWork, person_folders
 from app.library.starter import find_starter
 from app.model_session import ModelSession
 from app.paths import AppPaths
@@ -22,6 +26,8 @@ from app.schema.library import SchemaLibrary
 from app.settings import Settings
 from app.storage.store import ChatStore
 from app.translation import tr
+from engine.library import models_folder
+from engine.protocol import RequestFinished
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +61,7 @@ class AppContext:
     client: EngineClient
     session: ModelSession
     library: ModelLibrary
+    models: ModelsWork
     controller: ChatController
     extraction: ExtractionWorkspace
     schemas: SchemaLibrary
@@ -70,11 +77,16 @@ class AppContext:
         store = ChatStore(paths.database)
         client = EngineClient(make_engine)
         kept_chats = KeptChats(client, settings, client)
-        session = ModelSession(client, settings, paths.loading_marker, paths.models)
-        session.set_entries([], find_starter(paths.models))
-        library = ModelLibrary(paths.models)
+        folder = models_folder(paths.models)
+        session = ModelSession(client, settings, paths.loading_marker, folder)
+        session.set_entries([], find_starter(folder))
+        library = ModelLibrary(folder, partial(person_folders, settings))
         library.found.connect(session.set_entries)
         schemas = SchemaLibrary(paths.schemas)
+        access = HubAccess(settings, paths.config / "hub-token")
+        queue, search = DownloadQueue(folder, access), HubSearch(access, folder)
+        models = ModelsWork(paths, settings, library, session, queue, search, access)
+        client.request_finished.connect(partial(_take_stats, models))
         controller = ChatController(
             store, client, session, settings, library.scan, Attachments(store, paths.attachments), schemas
         )
@@ -87,6 +99,7 @@ class AppContext:
             client,
             session,
             library,
+            models,
             controller,
             extraction,
             schemas,
@@ -99,6 +112,7 @@ class AppContext:
         notices = [self.settings.trouble, *self.store.opening_notices, self._prepare_models_folder()]
         texts = [text for text in notices if text]
         self.controller.start(texts, model, loads_by_itself=not self.is_after_crash)
+        self.models.queue.start()
 
     def recovery(self) -> Offer | None:
         """What to offer after a run that did not end by itself; None after one that did."""
@@ -135,6 +149,7 @@ class AppContext:
         self.controller.close()
         self.extraction.close()
         self.session.close()
+        self.models.close()
         self.library.close()
         self.client.close()
         self.marker.end()
@@ -144,12 +159,16 @@ class AppContext:
     def _prepare_models_folder(self) -> str:
         """Make the models folder, so that a person finds it; returns what is wrong with it."""
         try:
-            self.paths.models.mkdir(parents=True, exist_ok=True)
+            self.library.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             return tr(
                 "The models folder {folder} cannot be reached ({strerror}); a model can "
                 "still be opened from anywhere.",
-                folder=self.paths.models,
+                folder=self.library.folder,
                 strerror=error.strerror or error,
             )
         return ""
+
+
+def _take_stats(models: ModelsWork, event: RequestFinished) -> None:
+    models.take_stats(event.stats)

@@ -90,6 +90,7 @@ class EngineClient(QObject):
     Signals:
         model_loading(ModelLoading), model_loaded(ModelLoaded), model_load_failed(ModelLoadFailed),
         model_ejected(ModelEjected): about the model.
+        request_finished(RequestFinished): after its handler has had it.
         notice(text): something to know that is no failure.
         stopped(): the engine thread ended by itself; all requests have failed.
     """
@@ -98,6 +99,7 @@ class EngineClient(QObject):
     model_loaded = Signal(object)
     model_load_failed = Signal(object)
     model_ejected = Signal(object)
+    request_finished = Signal(object)
     notice = Signal(str)
     stopped = Signal()
 
@@ -216,6 +218,8 @@ class EngineClient(QObject):
             case RequestFinished() | RequestFailed():
                 if (handler := self._handlers.pop(event.request_id, None)) is not None:
                     handler(event)
+                if isinstance(event, RequestFinished):
+                    self.request_finished.emit(event)
             case TokensCounted():
                 if (counter := self._counters.pop(event.request_id, None)) is not None:
                     counter(event.num_tokens)

@@ -271,6 +271,14 @@ SETTINGS: tuple[Setting, ...] = (
         minimum=0.1,
         maximum=4096.0,
     ),
+    Setting(
+        "hub_endpoint",
+        "",
+        tr("Hub"),
+        tr("The address that models are searched at and downloaded from; empty is the public hub."),
+        tr("Model"),
+    ),
+    Setting("library_folders", ""),  # a list of paths, as JSON
     Setting("last_model", ""),
     Setting("last_conversation", ""),
     Setting("default_preset", ""),  # its id

@@ -48,12 +48,15 @@ class ModelLibrary(QObject):
         self._scanner = Scanner()
         self._runner = TaskRunner("model library", self)
         self._is_scanning = False
+        self._is_stale = False  # something may have changed since the look began
         self._is_closed = False
 
     def scan(self) -> None:
-        """Look; ``found`` follows. While a look is under way a second one is not begun."""
+        """Look; ``found`` follows. While a look is under way the next one waits for its end."""
         if self._is_scanning or self._is_closed:
+            self._is_stale = True
             return
+        self._is_stale = False
         self._is_scanning = True
         self._runner.run(self._look, self._on_looked, self._on_failed)
 
@@ -74,6 +77,8 @@ class ModelLibrary(QObject):
         self.found.emit([entry_of(model) for model in models if model.state is not FileState.COMPANION], starter)
         if is_new:
             self.models_changed.emit()
+        if self._is_stale:
+            self.scan()
 
     def _on_failed(self, error: Exception) -> None:
         self._is_scanning = False

@@ -66,6 +66,10 @@ def _text(p: Palette, px: Callable[[float], int]) -> str:
     QLabel[look="muted"] {{ color: {p.muted}; font-size: {px(12)}px; }}
     QLabel[look="help"] {{ color: {p.muted}; font-size: {px(12.5)}px; }}
     QLabel[look="caution"] {{ color: {p.caution}; font-size: {px(13)}px; }}
+    QLabel[look="good"] {{ color: {p.good}; }}
+    QLabel[look="heading"] {{ color: {p.muted}; font-size: {px(12)}px; font-weight: 600; }}
+    QLabel[look="badge"] {{ color: {p.accent}; background: {p.accent_wash}; border-radius: {px(6)}px;
+        padding: {px(1)}px {px(7)}px; font-size: {px(12)}px; }}
     QLabel[look="strong"] {{ font-weight: 600; }}
     QLabel[look="section"] {{ font-weight: 600; font-size: {px(15)}px; }}
     QLabel[look="title"] {{ font-weight: 600; font-size: {px(20)}px; }}

@@ -40,6 +40,7 @@ from PySide6.QtWidgets import (  # noqa: E402
     QWidget,
 )  # fmt: skip
 
+from app.library.starters import starter_offers  # noqa: E402
 from app.settings import SETTINGS, Settings  # noqa: E402
 from app.theme import Theme  # noqa: E402
 from app.window.main_window import MainWindow  # noqa: E402
@@ -101,6 +102,7 @@ def main() -> int:
     known = {record.title for record in fake.conversations} | {folder.name for folder in fake.folders.records()}
     known |= {entry.name for entry in fake.models} | {entry.detail for entry in fake.models}
     known |= {entry.problem for entry in fake.models if entry.problem}
+    known |= {offer.name for offer in starter_offers()}
     known |= {view.record.content for view in fake.current_messages}
     known |= {view.record.content[:200] for view in fake.current_messages}
     for entry in window.pages.entries:

@@ -43,6 +43,15 @@ def test_the_library_looks_beside_the_gui_thread(qtbot: QtBot, tmp_path: Path) -
     library.scan()
 
 
+def test_what_came_during_a_look_is_found_by_the_next(qtbot: QtBot, tmp_path: Path) -> None:
+    library = ModelLibrary(tmp_path, find_places=lambda folders: [])
+    library.scan()
+    (tmp_path / "late.gguf").write_bytes(b"x")
+    library.scan()
+    qtbot.waitUntil(lambda: [model.name for model in library.models] == ["late"], timeout=5000)
+    library.close()
+
+
 def test_an_entry_names_who_keeps_the_model() -> None:
     model = FoundModel(Path("a.gguf"), "a", Origin.LM_STUDIO, "Q4_0", size=4_400_000_000)
     assert entry_of(model).detail == "Q4_0 · 4.4 GB · LM Studio"

@@ -1,0 +1,117 @@
+"""A download as a card: what it is, how far it is, what it waits for, and what can be done about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from app.downloads.queue import DownloadQueue
+from app.theme import Theme
+from app.translation import localised, tr
+from app.widgets.buttons import LookButton
+from app.widgets.label import ElidingLabel, Label
+from app.widgets.meter import Meter
+
+if TYPE_CHECKING:
+    from engine.hub.downloads import DownloadRow
+
+
+class DownloadCard(QFrame):
+    """One download."""
+
+    def __init__(self, row: DownloadRow, queue: DownloadQueue, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("look", "card")
+        self._theme = theme
+        self._queue = queue
+        self._row = row
+        self._title = ElidingLabel("", "strong")
+        self._facts = Label("", "muted")
+        self._facts.setWordWrap(True)
+        self._meter = Meter(theme, tr("Downloaded"))
+        self._meter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._pause = LookButton(theme, tr("Pause"))
+        self._cancel = LookButton(theme, tr("Cancel"))
+        self._pause.clicked.connect(self._on_pause)
+        self._cancel.clicked.connect(lambda: queue.cancel(self._row.id))
+        self._head = QHBoxLayout()
+        words = QVBoxLayout()
+        words.addWidget(self._title)
+        words.addWidget(self._facts)
+        self._head.addLayout(words, 1)
+        self._head.addWidget(self._pause)
+        self._head.addWidget(self._cancel)
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self._meter)
+        self.show_row(row)
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+
+    def show_row(self, row: DownloadRow) -> None:
+        """Show where it is now."""
+        self._row = row
+        name = f"{row.repository.rpartition('/')[2].removesuffix('-GGUF')} · {row.label}"
+        self._title.set_whole_text(name)
+        self._facts.setText(facts_of(row))
+        is_bad = row.state.value == "failed" or (row.state.value == "paused" and bool(row.message))
+        look = "caution" if is_bad else "muted"
+        if self._facts.property("look") != look:
+            self._facts.setProperty("look", look)
+            self._facts.style().polish(self._facts)
+        self._meter.set_shares(0.0, row.num_received / row.size if row.size else 0.0)
+        action = {"paused": tr("Resume"), "failed": tr("Try again")}.get(row.state.value, tr("Pause"))
+        self._pause.setText(action)
+        self._pause.setAccessibleName(f"{action}: {name}")
+        self._cancel.setText(tr("Delete") if row.state.value == "failed" else tr("Cancel"))
+        self._cancel.setAccessibleName(f"{self._cancel.text()}: {name}")
+
+    def _on_pause(self) -> None:
+        if self._row.state.value in {"paused", "failed"}:
+            self._queue.resume(self._row.id)
+        else:
+            self._queue.pause(self._row.id)
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(14), px(16), px(16))
+        self._column.setSpacing(px(12))
+        self._head.setSpacing(px(6))
+
+
+def facts_of(row: DownloadRow) -> str:
+    """Bytes, rate and time left, or what it waits for."""
+    size = _progress(row.num_received, row.size)
+    if row.message:
+        return f"{size} · {row.message}"
+    match row.state.value:
+        case "paused":
+            return f"{size} · {tr('paused')}"
+        case "queued":
+            return f"{size} · {tr('waits for its turn')}"
+    parts = [size]
+    if row.bytes_per_second > 0:
+        parts.append(f"{localised(f'{row.bytes_per_second / 1e6:,.1f}')} MB/s")
+    if row.seconds_left is not None:
+        parts.append(time_left(row.seconds_left))
+    parts.append(tr("checked while it loads"))
+    return " · ".join(parts)
+
+
+def time_left(seconds: float) -> str:
+    """The time in the two units that matter."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return tr("{hours} h {minutes} min left", hours=hours, minutes=minutes)
+    if minutes:
+        return tr("{minutes} min {seconds} s left", minutes=minutes, seconds=rest)
+    return tr("{seconds} s left", seconds=rest)
+
+
+def _progress(received: int, size: int) -> str:
+    """Both in the larger one's unit."""
+    unit, divisor = ("GB", 1e9) if size >= 1e9 else ("MB", 1e6)
+    done, whole = (localised(f"{value / divisor:,.{1 if unit == 'GB' else 0}f}") for value in (received, size))
+    return tr("{done} of {size} {unit}", done=done, size=whole, unit=unit)

@@ -1,0 +1,233 @@
+"""One model of the hub as a card: its facts, and its versions as rows with memory, speed here and quality."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.library.hub_search import HubDetail
+from app.library.library import size_text
+from app.library.words import word
+from app.theme import Theme
+from app.translation import localised, tr
+from app.widgets.buttons import LookButton, TextButton
+from app.widgets.label import Label, plain_tooltip
+
+if TYPE_CHECKING:
+    from engine.advisor import Advice
+    from engine.hub.client import HubModel
+    from engine.hub.names import Version
+
+MAX_CARD_TEXT = 4000
+MAX_NAME_LENGTH = 48
+_NARROW_PX = 720  # below this a card shows only what decides
+_QUALITY_COLUMN = 4
+
+
+class HubCard(QFrame):
+    """A model that can be downloaded.
+
+    Signals:
+        opened(repository): the person wants to see its versions.
+        download_requested(detail, label): get this version.
+    """
+
+    opened = Signal(str)
+    download_requested = Signal(object, str)
+
+    def __init__(self, model: HubModel, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("look", "card")
+        self.model = model
+        self._theme = theme
+        self._title = Label(_shortened(model.name), "strong")
+        self._title.setToolTip(plain_tooltip(model.repository))
+        self._badge = Label("", "badge")
+        self._badge.hide()
+        self._is_recommended = False
+        self._facts = Label(facts_of(model), "muted")
+        self._facts.setWordWrap(True)
+        count = tr("{count} downloads", count=count_text(model.downloads))
+        self._count = Label(count if model.downloads else "", "muted")
+        self._open = LookButton(theme, tr("Versions"))
+        self._open.setAccessibleName(tr("Versions of {name}", name=model.name))
+        self._open.clicked.connect(self.open)
+        self._about = TextButton(theme, tr("About this model"))
+        self._about.clicked.connect(self._toggle_text)
+        self._about.hide()
+        self._text = Label("", "help")
+        self._text.setWordWrap(True)
+        self._text.hide()
+        self._notice = Label("", "caution")
+        self._notice.setWordWrap(True)
+        self._notice.hide()
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        self._title_row = QHBoxLayout()
+        self._title_row.addWidget(self._title)
+        self._title_row.addWidget(self._badge)
+        self._title_row.addStretch(1)
+        words.addLayout(self._title_row)
+        words.addWidget(self._facts)
+        self._head = QHBoxLayout()
+        self._head.addLayout(words, 1)
+        self._head.addWidget(self._count)
+        self._head.addWidget(self._open)
+        self._rows = QWidget()
+        self._grid = QGridLayout(self._rows)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._rows.hide()
+        self._about_row = QHBoxLayout()
+        self._about_row.addWidget(self._about)
+        self._about_row.addStretch(1)
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self._notice)
+        self._column.addWidget(self._rows)
+        self._column.addLayout(self._about_row)
+        self._column.addWidget(self._text)
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+
+    def open(self) -> None:
+        """Ask for the versions."""
+        self._open.setEnabled(False)
+        self._open.setText(tr("Looking…"))
+        self.opened.emit(self.model.repository)
+
+    def show_failed(self, text: str) -> None:
+        """The versions cannot be had."""
+        self._open.setEnabled(True)
+        self._open.setText(tr("Try again"))
+        self._say(text)
+
+    def show_detail(self, detail: HubDetail) -> None:
+        """Show the versions."""
+        self._open.hide()
+        self._say(detail.problem)
+        self._badge.setText(tr("recommended for this machine"))
+        self._is_recommended = detail.recommended is not None
+        self._text.setText(card_text(detail.card))
+        self._about.setVisible(bool(self._text.text()))
+        headings = (tr("version"), tr("size"), tr("memory with 8k context"), tr("speed here"), tr("quality"))
+        for column, heading in enumerate(headings):
+            label = Label(heading, "heading")
+            label.setWordWrap(True)
+            self._grid.addWidget(label, 0, column)
+        self._grid.setColumnStretch(3, 1)
+        for number, version in enumerate(detail.repository.groups.versions):
+            self._add_row(2 * number + 1, detail, version)
+        self._rows.setVisible(bool(detail.repository.groups.versions))
+        self._fit_width()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        """Where there is little room, leave out what does not decide."""
+        is_wide = self.width() >= self._theme.px(_NARROW_PX)
+        self._badge.setVisible(self._is_recommended and is_wide)
+        self._count.setVisible(is_wide)
+        for place in range(self._grid.rowCount()):
+            item = self._grid.itemAtPosition(place, _QUALITY_COLUMN)
+            cell = item.widget() if item is not None else None
+            if isinstance(cell, Label):
+                cell.setVisible(is_wide)
+
+    def _add_row(self, place: int, detail: HubDetail, version: Version) -> None:
+        line = QFrame()
+        line.setProperty("look", "line")
+        self._grid.addWidget(line, place, 0, 1, 6)
+        advice = detail.advices.get(version.label)
+        is_best = version.label == detail.recommended
+        cells = [
+            Label(version.label, "strong" if is_best else ""),
+            Label(size_text(version.size)),
+            _memory_label(advice),
+            Label(speed_text(advice), "muted" if advice is None else ""),
+            Label(word(version.quality.words)),
+        ]
+        cells[3].setWordWrap(True)
+        for column, cell in enumerate(cells):
+            self._grid.addWidget(cell, place + 1, column)
+        if version.missing:
+            self._grid.addWidget(Label(tr("files are missing"), "caution"), place + 1, 5)
+            return
+        button = LookButton(self._theme, tr("Download"), "primary" if is_best else "")
+        button.setAccessibleName(tr("Download {name}", name=f"{self.model.name} {version.label}"))
+        button.clicked.connect(lambda: self.download_requested.emit(detail, version.label))
+        self._grid.addWidget(button, place + 1, 5)
+
+    def _say(self, text: str) -> None:
+        self._notice.setText(text)
+        self._notice.setVisible(bool(text))
+
+    def _toggle_text(self) -> None:
+        self._text.setVisible(self._text.isHidden())
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(14), px(16), px(14))
+        self._column.setSpacing(px(8))
+        self._head.setSpacing(px(12))
+        self._title_row.setSpacing(px(8))
+        self._grid.setHorizontalSpacing(px(20))
+        self._grid.setVerticalSpacing(px(6))
+
+
+def facts_of(model: HubModel) -> str:
+    """Owner, size, context, licence, and whether its terms must be accepted."""
+    facts = [tr("by {owner}", owner=model.owner)]
+    if model.num_parameters:
+        facts.append(tr("{count} parameters", count=count_text(model.num_parameters)))
+    if model.context_length:
+        facts.append(tr("{count} context", count=f"{model.context_length // 1024}k"))
+    if model.license:
+        facts.append(model.license)
+    if model.gated:
+        facts.append(tr("asks to accept its terms"))
+    return " · ".join(facts)
+
+
+def speed_text(advice: Advice | None) -> str:
+    """Tokens a second and how long a long text takes."""
+    if advice is None:
+        return tr("unknown")
+    digits = 0 if advice.tokens_per_second >= 10 else 1
+    rate = localised(f"{advice.tokens_per_second:,.{digits}f}")
+    seconds = localised(f"{advice.read_seconds:,.0f}")
+    return tr("about {rate} tok/s, 4k read in {seconds} s", rate=rate, seconds=seconds)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
+
+
+def _memory_label(advice: Advice | None) -> Label:
+    if advice is None:
+        return Label(tr("unknown"), "muted")
+    size = localised(f"{advice.need.total / 1e9:.1f} GB")
+    look = {"fits": "good", "tight": "caution"}.get(advice.fit.value, "caution")
+    return Label(f"{size} · {word(advice.fit.value)}", look)
+
+
+def count_text(count: int) -> str:
+    """A large number in three digits: "1.2 M", "4.0 B"."""
+    for value, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= value:
+            return localised(f"{count / value:.1f}") + f" {letter}"
+    return str(count)
+
+
+def card_text(card: str) -> str:
+    """The beginning of a model card, without its head and markup that would only disturb."""
+    text = card
+    if text.startswith("---"):
+        text = text.partition("\n---")[2].partition("\n")[2]
+    lines = [line.lstrip("#> ").rstrip() for line in text.splitlines() if not line.lstrip().startswith(("<", "!["))]
+    joined = "\n".join(lines).strip()
+    return joined if len(joined) <= MAX_CARD_TEXT else joined[:MAX_CARD_TEXT] + "…"

@@ -1,0 +1,137 @@
+"""The models that are here already, whoever put them there: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QPoint, Signal
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+
+from app.library.library import size_text
+from app.library.words import word
+from app.theme import Theme
+from app.translation import tr
+from app.widgets.buttons import IconButton, LookButton
+from app.widgets.label import ElidingLabel, Label
+from engine.library import FileState, FoundModel, Origin
+
+
+class LocalCard(QFrame):
+    """What lies on this machine.
+
+    Signals:
+        chat_requested(path): load it and talk.
+        verify_requested(model), show_requested(model), delete_requested(model): from a row's menu.
+        import_requested, folder_requested: add a file, or a folder to be looked through.
+    """
+
+    chat_requested = Signal(object)
+    verify_requested = Signal(object)
+    show_requested = Signal(object)
+    delete_requested = Signal(object)
+    import_requested = Signal()
+    folder_requested = Signal()
+
+    def __init__(self, theme: Theme, speed_of: Callable[[FoundModel], str], parent: QWidget | None = None) -> None:
+        """``speed_of`` gives the words for a model's speed here; "" where nothing is known."""
+        super().__init__(parent)
+        self.setProperty("look", "card")
+        self._theme = theme
+        self._speed_of = speed_of
+        self._models: list[FoundModel] = []
+        self._loaded = ""
+        self._import = LookButton(theme, tr("Add a file…"))
+        self._import.clicked.connect(self.import_requested)
+        self._folder = LookButton(theme, tr("Add a folder…"))
+        self._folder.clicked.connect(self.folder_requested)
+        self._head = QHBoxLayout()
+        self._head.addWidget(Label(tr("Already here"), "section"), 1)
+        self._head.addWidget(self._import)
+        self._head.addWidget(self._folder)
+        self._empty = Label(tr("No model lies on this machine yet."), "help")
+        self._rows = QWidget()
+        self._column = QVBoxLayout(self)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self._empty)
+        self._column.addWidget(self._rows)
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+
+    def show_models(self, models: list[FoundModel], loaded: str) -> None:
+        """Show these models; ``loaded`` is the path of the one in memory, or ""."""
+        self._models, self._loaded = models, loaded
+        self._empty.setVisible(not models)
+        old = self._rows
+        self._rows = QWidget()
+        grid = QGridLayout(self._rows)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(self._theme.px(16))
+        grid.setVerticalSpacing(self._theme.px(5))
+        grid.setColumnStretch(0, 3)
+        grid.setColumnStretch(3, 2)
+        grid.setColumnStretch(4, 3)
+        for number, model in enumerate(models):
+            self._add_row(grid, 2 * number, model)
+        self._column.replaceWidget(old, self._rows)
+        old.deleteLater()
+
+    def _add_row(self, grid: QGridLayout, place: int, model: FoundModel) -> None:
+        if place:
+            line = QFrame()
+            line.setProperty("look", "line")
+            grid.addWidget(line, place - 1, 0, 1, 7)
+        is_loaded = str(model.path) == self._loaded
+        is_ready = model.state is FileState.READY
+        grid.addWidget(ElidingLabel(model.name, "strong" if is_loaded else ""), place, 0)
+        grid.addWidget(Label(model.quantization), place, 1)
+        grid.addWidget(Label(size_text(model.size)), place, 2)
+        grid.addWidget(ElidingLabel(origin_text(model), "muted"), place, 3)
+        if is_ready:
+            grid.addWidget(ElidingLabel(self._speed_of(model), "muted"), place, 4)
+        else:
+            state = ElidingLabel(state_text(model), "caution")
+            state.setToolTip("" if "<" in model.problem else model.problem)
+            grid.addWidget(state, place, 4)
+        if is_loaded:
+            grid.addWidget(Label(tr("loaded"), "badge"), place, 5)
+        elif is_ready:
+            chat = LookButton(self._theme, tr("Chat"))
+            chat.setAccessibleName(tr("Chat with {name}", name=model.name))
+            chat.clicked.connect(partial(self.chat_requested.emit, model.path))
+            grid.addWidget(chat, place, 5)
+        more = IconButton(self._theme, "more", tr("More for {name}", name=model.name))
+        more.clicked.connect(partial(self._show_menu, model, more))
+        grid.addWidget(more, place, 6)
+
+    def _show_menu(self, model: FoundModel, button: QWidget) -> None:
+        menu = QMenu(self)
+        menu.addAction(tr("Verify the files"), partial(self.verify_requested.emit, model))
+        menu.addAction(tr("Show in its folder"), partial(self.show_requested.emit, model))
+        if model.origin is Origin.OWN:
+            menu.addSeparator()
+            menu.addAction(tr("Delete…"), partial(self.delete_requested.emit, model))
+        menu.exec(button.mapToGlobal(QPoint(0, button.height())))
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._column.setContentsMargins(px(16), px(14), px(16), px(14))
+        self._column.setSpacing(px(10))
+        self._head.setSpacing(px(6))
+        if self._models:
+            self.show_models(self._models, self._loaded)
+
+
+def origin_text(model: FoundModel) -> str:
+    """Who keeps it."""
+    if model.origin is Origin.OWN:
+        return str(model.origin.value)
+    if model.origin is Origin.PERSON:
+        return model.path.parent.name
+    return tr("{program}, read in place", program=model.origin.value)
+
+
+def state_text(model: FoundModel) -> str:
+    """What is wrong, and the one thing to do."""
+    action = model.state.action
+    return word(model.state.value) + (f" · {word(action)}" if action else "")

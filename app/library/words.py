@@ -1,0 +1,37 @@
+"""The engine's words for states, fit and quality, in the language of the interface."""
+
+from __future__ import annotations
+
+from app.translation import tr
+
+_WORDS = {
+    "fits": tr("fits"),
+    "tight": tr("tight"),
+    "too large": tr("too large"),
+    "exact": tr("exact"),
+    "nearly exact": tr("nearly exact"),
+    "very good": tr("very good"),
+    "good, as it was trained": tr("good, as it was trained"),
+    "good": tr("good"),
+    "fair": tr("fair"),
+    "noticeably worse": tr("noticeably worse"),
+    "much worse": tr("much worse"),
+    "good only for models trained for it": tr("good only for models trained for it"),
+    "hardly usable": tr("hardly usable"),
+    "unknown": tr("unknown"),
+    "files are missing": tr("files are missing"),
+    "incomplete": tr("incomplete"),
+    "not supported yet": tr("not supported yet"),
+    "damaged": tr("damaged"),
+    "an image part, not a chat model": tr("an image part, not a chat model"),
+    "cannot be read": tr("cannot be read"),
+    "Download the missing files": tr("Download the missing files"),
+    "Download it again": tr("Download it again"),
+    "Choose another version": tr("Choose another version"),
+    "Show the file": tr("Show the file"),
+}
+
+
+def word(text: str) -> str:
+    """The translation of one of the engine's words; another text stays as it is."""
+    return _WORDS.get(text, text)

@@ -1,0 +1,215 @@
+"""The models page as a person uses it, against a loopback hub."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QUrl
+from PySide6.QtWidgets import QAbstractButton
+from pytestqt.qtbot import QtBot
+
+from app.downloads.access import HubAccess
+from app.downloads.download_card import time_left
+from app.downloads.queue import DownloadQueue
+from app.library.hub_card import card_text, count_text
+from app.library.hub_search import HubSearch
+from app.library.library import ModelLibrary
+from app.library.models_page import ModelsPage, _dropped
+from app.library.models_work import ModelsWork, person_folders
+from app.library.starters import starter_offers
+from app.model_session import ModelSession
+from app.paths import AppPaths
+from app.settings import Settings
+from app.theme import Theme
+from engine.advisor import machine as machine_module
+from engine.protocol import RequestStats
+from tests.app.fake_engine import FakeEngine
+from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
+
+WAIT_MS = 20_000
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, smollm2_path: Path) -> Iterator[LoopbackHub]:
+    monkeypatch.setattr("engine.hub.tokens._ask_keyring", lambda ask: None)
+    guess = machine_module.guessed_speeds(2)
+    monkeypatch.setattr("engine.advisor.known_speeds", lambda: guess)
+    with loopback_hub() as running:
+        running.add(
+            "acme/Smol-GGUF",
+            {"Smol-Q4_1.gguf": smollm2_path.read_bytes(), "README.md": b"---\nx: y\n---\n# Smol\nSmall."},
+            gguf={"total": 134_515_008, "architecture": "llama", "context_length": 8192},
+            downloads=1_234_567,
+        )
+        yield running
+
+
+@pytest.fixture
+def page(hub: LoopbackHub, qtbot: QtBot, tmp_path: Path, theme: Theme) -> Iterator[ModelsPage]:
+    from app.engine_client import EngineClient
+
+    paths = AppPaths.below(tmp_path)
+    paths.models.mkdir(parents=True)
+    settings = Settings()
+    settings.set("hub_endpoint", hub.url)
+    client = EngineClient(FakeEngine)
+    session = ModelSession(client, settings, paths.loading_marker, paths.models)
+    library = ModelLibrary(paths.models, lambda: person_folders(settings), find_places=_only_person)
+    access = HubAccess(settings, paths.config / "hub-token")
+    queue, search = DownloadQueue(paths.models, access), HubSearch(access, paths.models)
+    work = ModelsWork(paths, settings, library, session, queue, search, access)
+    page = ModelsPage(work, theme)
+    qtbot.addWidget(page)
+    page.resize(1000, 800)
+    page.show()
+    yield page
+    work.close()
+    library.close()
+    client.close()
+
+
+def _only_person(folders: list[Path]) -> list[object]:
+    from engine.library import Origin, Place
+
+    return [Place(Origin.PERSON, folder) for folder in folders]
+
+
+def _button(page: ModelsPage, name: str) -> QAbstractButton:
+    found = [button for button in page.findChildren(QAbstractButton) if button.accessibleName() == name]
+    assert found, f"{name!r} is none of {[b.accessibleName() for b in page.findChildren(QAbstractButton)]}"
+    return found[-1]
+
+
+def _texts(page: ModelsPage) -> str:
+    from PySide6.QtWidgets import QLabel
+
+    return "\n".join(label.text() for label in page.findChildren(QLabel) if label.isVisibleTo(page))
+
+
+def test_find_download_and_chat(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
+    page.find_at_hub("smol")
+    qtbot.waitUntil(lambda: "recommended for this machine" in _texts(page), timeout=WAIT_MS)
+    shown = _texts(page)
+    for expected in ("by acme · 134.5 M parameters · 8k context", "1.2 M downloads", "98 MB", "GB · fits", "good"):
+        assert expected in shown, shown
+    _button(page, "Download Smol Q4_1").click()
+    path = tmp_path / "models" / "acme" / "Smol-GGUF" / "Smol-Q4_1.gguf"
+    qtbot.waitUntil(lambda: "Smol-GGUF Q4_1 is here and checked." in page.notice_bar.text, timeout=WAIT_MS)
+    assert path.stat().st_size == 98_362_432
+    with qtbot.waitSignal(page.chat_requested) as chosen:
+        _button(page, "Chat").click()
+    assert chosen.args == [path]
+    qtbot.waitUntil(lambda: "Already here" in _texts(page) and "tok/s" in _texts(page), timeout=WAIT_MS)
+
+
+def test_pause_resume_and_cancel(page: ModelsPage, hub: LoopbackHub, qtbot: QtBot, tmp_path: Path) -> None:
+    hub.always["store"] = Fault(pause_s=0.02)
+    page._work.get("acme/Smol-GGUF")
+    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page) and "MB/s" in _texts(page), timeout=WAIT_MS)
+    _button(page, "Pause: Smol · Q4_1").click()
+    qtbot.waitUntil(lambda: "paused" in _texts(page), timeout=WAIT_MS)
+    _button(page, "Resume: Smol · Q4_1").click()
+    qtbot.waitUntil(lambda: "checked while it loads" in _texts(page), timeout=WAIT_MS)
+    _button(page, "Cancel: Smol · Q4_1").click()
+    assert "of 98 MB" not in _texts(page)
+    qtbot.waitUntil(lambda: not list((tmp_path / "models" / ".downloads").iterdir()), timeout=WAIT_MS)
+
+
+def test_offline_says_so_and_harms_nothing(page: ModelsPage, qtbot: QtBot) -> None:
+    page._work._settings.set("hub_endpoint", "http://127.0.0.1:1")
+    page.find_at_hub("smol")
+    qtbot.waitUntil(lambda: "cannot be reached" in _texts(page), timeout=WAIT_MS)
+    assert "What is on this machine works without." in _texts(page)
+
+
+def test_the_starter_is_offered_while_there_is_nothing(page: ModelsPage, qtbot: QtBot, smollm2_path: Path) -> None:
+    assert "Begin with one of these" in _texts(page)
+    os.symlink(smollm2_path, page._work.library.folder / "mine-Q4_1.gguf")
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: "Begin with one of these" not in _texts(page), timeout=WAIT_MS)
+
+
+def test_starters_follow_the_memory() -> None:
+    assert [offer.name for offer in starter_offers(8 * 10**9)] == ["Qwen3 4B", "SmolLM2 135M Instruct"]
+    assert next(offer.name for offer in starter_offers(64 * 10**9)) == "Qwen3 14B"
+    assert [offer.is_tiny for offer in starter_offers(10**8)] == [True]
+    assert starter_offers(10**9, Path("/nonexistent")) == []
+
+
+def test_delete_asks_names_and_frees(page: ModelsPage, qtbot: QtBot) -> None:
+    path = page._work.library.folder / "broken-Q4_0.gguf"
+    path.write_bytes(b"x" * 2_000_000)
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: "broken" in _texts(page), timeout=WAIT_MS)
+    assert "damaged · Download it again" in "\n".join(
+        getattr(label, "whole_text", "")
+        for label in page.local.findChildren(object)  # type: ignore[call-overload]
+    )
+    page._ask_delete(page._work.library.models[0])
+    assert page.notice_bar.text == "Delete broken Q4_0 (2 MB, 1 file)?"
+    _button(page, "Delete").click()
+    qtbot.waitUntil(lambda: "2 MB are free again" in page.notice_bar.text, timeout=WAIT_MS)
+    assert not path.exists()
+
+
+def test_import_verify_and_add_a_folder(page: ModelsPage, qtbot: QtBot, tmp_path: Path, smollm2_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    os.symlink(smollm2_path, other / "Other-Q4_1.gguf")
+    page._work.add_folder(other)
+    qtbot.waitUntil(lambda: any(model.name == "Other" for model in page._work.library.models), timeout=WAIT_MS)
+    page._work.import_files([other / "Other-Q4_1.gguf"], "link")
+    qtbot.waitUntil(lambda: "is in the models folder now" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Fireside" in {m.origin.value for m in page._work.library.models}, timeout=WAIT_MS)
+    page._work.verify(page._work.library.models[0])
+    qtbot.waitUntil(lambda: "sound header" in page.notice_bar.text, timeout=WAIT_MS)
+
+
+def test_a_measured_speed_replaces_the_estimate(page: ModelsPage, qtbot: QtBot, smollm2_path: Path) -> None:
+
+    from tests.app.fake_engine import model_info
+
+    page._work._session.info = model_info(smollm2_path)
+    stats = RequestStats(
+        num_prompt_tokens=50, num_reused_tokens=0, num_completion_tokens=100, prompt_ms=100.0, first_token_ms=1.0,
+        generation_ms=2000.0, tokens_per_second=50.0, seed=1,
+    )  # fmt: skip
+    with qtbot.waitSignal(page._work.speeds_changed, timeout=WAIT_MS):
+        page._work.take_stats(stats)
+    from engine.library import describe
+
+    assert page._work.speed_text(describe(smollm2_path)) == "50 tok/s measured"
+
+
+def test_the_token_is_kept(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
+    page._work.set_token("hf_abc")
+    qtbot.waitUntil(lambda: "only you can read" in page.notice_bar.text, timeout=WAIT_MS)
+    assert (tmp_path / "config" / "hub-token").read_text() == "hf_abc"
+    page._work.set_token("a b")
+    qtbot.waitUntil(lambda: "no access token" in page.notice_bar.text, timeout=WAIT_MS)
+
+
+def test_the_models_folder_moves(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
+    (page._work.library.folder / "a.gguf").write_bytes(b"x")
+    page._work.move_folder(tmp_path / "elsewhere")
+    qtbot.waitUntil(lambda: page._work.library.folder == tmp_path / "elsewhere", timeout=WAIT_MS)
+    assert (tmp_path / "elsewhere" / "a.gguf").exists()
+
+
+def test_only_model_files_can_be_dropped() -> None:
+    class Drop:
+        def mimeData(self) -> QMimeData:
+            data = QMimeData()
+            data.setUrls([QUrl.fromLocalFile(name) for name in ("/a/m.gguf", "/a/m.txt")])
+            return data
+
+    assert _dropped(Drop()) == [Path("/a/m.gguf")]  # type: ignore[arg-type]
+
+
+def test_words() -> None:
+    assert [count_text(number) for number in (7, 1500, 4_000_000_000)] == ["7", "1.5 k", "4.0 B"]
+    assert [time_left(seconds) for seconds in (5, 84, 7260)] == ["5 s left", "1 min 24 s left", "2 h 1 min left"]
+    assert card_text("---\nlicense: mit\n---\n# Title\n<img src=x>\n![p](u)\nText") == "Title\nText"
