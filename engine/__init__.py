@@ -11,6 +11,8 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     scheduler           who computes what in a step, within one token budget
     cache               KV blocks: reference counts, the radix tree of prefixes, copy-on-write, snapshots
     conversations       what stays of a conversation: why it was read again, and its snapshot on the disk
+    decision            how likely each of some given answers is, without generating any
+    extraction          values from many texts: rows in, one JSON answer a row, a table out
     sampling            logits to a token; stop strings
     grammar             answers in a given form: schemas checked, what may follow, how sure the model was
     model               hyperparameters, weights, and the plan: a model as a flat list of ops

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from engine.config import KVType as KVType  # the app imports it from here
-from engine.grammar.response_format import FormatKind as FormatKind  # likewise
+from engine.config import KVType as KVType  # the app imports these from here
+from engine.decision.decision import Calibration as Calibration
+from engine.decision.decision import Decision as Decision
+from engine.grammar.response_format import FormatKind as FormatKind
 from engine.grammar.response_format import ResponseFormat as ResponseFormat
 from engine.grammar.result import FieldCertainty as FieldCertainty
 from engine.grammar.result import StructuredResult as StructuredResult
 from engine.policies import ContextPolicy as ContextPolicy
 from engine.policies import Priority as Priority
 from engine.policies import RereadReason as RereadReason
-from engine.sampling.params import SamplingParams as SamplingParams  # the app imports it from here
+from engine.sampling.params import SamplingParams as SamplingParams
 from engine.tools import Tool as Tool
 from engine.tools import ToolCall as ToolCall
 
@@ -150,6 +152,23 @@ class SetPriority:
 
 
 @dataclass(frozen=True)
+class Decide:
+    """How likely is each of ``choices`` as the answer to ``messages``? Answered by ``Decided``.
+
+    ``{choices}`` in the text of a message is where they are listed. With ``shuffles`` the result is the mean over
+    several orders of the list. ``content_free`` are the same messages without the content that is decided about;
+    what the model prefers there is divided out. ``calibration`` was fitted on examples for the same choices.
+    """
+
+    request_id: str
+    messages: tuple[Message, ...]
+    choices: tuple[str, ...]
+    shuffles: bool = False
+    content_free: tuple[Message, ...] = ()
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True)
 class AbortRequest:
     """Stop a request; it ends with ``FinishReason.ABORTED`` and keeps its text."""
 
@@ -198,6 +217,7 @@ Command = (
     | EjectModel
     | GenerateRequest
     | PrefillDraft
+    | Decide
     | SetPriority
     | AbortRequest
     | CountTokens
@@ -386,6 +406,14 @@ class RequestFailed:
 
 
 @dataclass(frozen=True)
+class Decided:
+    """Answer to ``Decide``."""
+
+    request_id: str
+    decision: Decision
+
+
+@dataclass(frozen=True)
 class TokensCounted:
     """Answer to ``CountTokens``."""
 
@@ -428,6 +456,7 @@ Event = (
     | TokenAlternatives
     | RequestFinished
     | RequestFailed
+    | Decided
     | TokensCounted
     | SnapshotStorage
     | Notice

@@ -7,16 +7,19 @@ leave as ``Delta`` events. It holds the request's clock, too. It does not know t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine.conversations import Reuse
-from engine.errors import InvalidParameterError
+from engine.errors import InvalidParameterError, sentence_of
 from engine.prompt import encode, make_prompt
 from engine.protocol import (
     Channel,
     ContextPolicy,
     ContextShifted,
+    CountTokens,
     Delta,
     Event,
     FinishReason,
@@ -24,6 +27,7 @@ from engine.protocol import (
     Notice,
     Priority,
     PromptProgress,
+    RequestFailed,
     RequestFinished,
     RequestStarted,
     RequestStats,
@@ -33,6 +37,7 @@ from engine.protocol import (
     StructuredResult,
     TokenAlternatives,
     TokenProbability,
+    TokensCounted,
     ToolCall,
     ToolCalled,
 )
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 
 
 MAX_LOGPROBS = 100
+NO_MODEL = "No model is loaded; choose one first."
 
 
 class TextStream(Protocol):
@@ -353,3 +359,24 @@ class Request:
             num_accepted_tokens=sequence.num_accepted_tokens if sequence else 0,
             context_length=self._context_length,
         )
+
+
+def count_tokens(
+    command: CountTokens,
+    model: LoadedModel | None,
+    in_background: Callable[[Callable[[], int], Callable[[Future[int]], None]], None],
+    emit: Callable[[Event], None],
+) -> None:
+    """Count the tokens of a text on another thread, and answer."""
+    if model is None:
+        emit(RequestFailed(command.request_id, NO_MODEL))
+        return
+    tokenizer = model.tokenizer
+
+    def answer(counted: Future[int]) -> None:
+        try:
+            emit(TokensCounted(command.request_id, counted.result()))
+        except Exception as error:
+            emit(RequestFailed(command.request_id, sentence_of(error)))
+
+    in_background(lambda: len(tokenizer.encode(command.text)), answer)

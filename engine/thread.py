@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from engine.config import EngineConfig
 from engine.conversations import Conversations
+from engine.decision.desk import DecisionDesk
 from engine.draft import DraftReader
 from engine.engine import Engine, StepOutput
 from engine.errors import EngineError, ModelNotLoadedError, sentence_of
@@ -31,6 +32,7 @@ from engine.protocol import (
     ClearSnapshots,
     Command,
     CountTokens,
+    Decide,
     EjectModel,
     EngineStopped,
     Event,
@@ -47,15 +49,12 @@ from engine.protocol import (
     SetPriority,
     SetSnapshotQuota,
     Shutdown,
-    TokensCounted,
 )
-from engine.request import Prepared, Request
+from engine.request import NO_MODEL, Prepared, Request, count_tokens
 from engine.scheduler.sequence import Sequence
 
 EJECT_FLUSH_S = 2.0  # for writing what is not written of a model's conversations
 EXIT_FLUSH_S = 0.5  # of the second that closing the app may take
-NO_MODEL = "No model is loaded; choose one first."
-
 _log = logging.getLogger(__name__)
 
 Load = Callable[[LoadModel, EngineConfig, OnProgress], LoadedModel]
@@ -119,6 +118,7 @@ class _Worker:
         self._forms = ThreadPoolExecutor(1, "grammar")  # its first work indexes the vocabulary, for a second
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
+        self._decisions = DecisionDesk(self._emit, self._in_background)
         self._conversations = Conversations(config.snapshot_folder, config.snapshot_quota_bytes)
         self._drafts = DraftReader(self._in_background, self._conversations)
         self._requests: dict[str, Request] = {}
@@ -161,16 +161,19 @@ class _Worker:
         match message:
             case GenerateRequest():
                 self._submit(message, sent_s)
+            case Decide():
+                self._decisions.decide(message)
             case AbortRequest(request_id):
                 if request_id in self._requests:
                     self._abort(self._requests[request_id])
+                self._decisions.abort(request_id)
             case SetPriority(request_id, priority):
                 if request_id in self._requests:
                     self._requests[request_id].set_priority(priority)
             case PrefillDraft():
                 self._drafts.read(message, self._model, self._engine)
             case CountTokens():
-                self._count_tokens(message)
+                count_tokens(message, self._model, self._in_background, self._emit)
             case LoadModel():
                 self._load(message)
             case ForgetConversation(conversation_id):
@@ -256,20 +259,6 @@ class _Worker:
         except Exception as error:
             self._fail(request, error)
 
-    def _count_tokens(self, command: CountTokens) -> None:
-        if self._model is None:
-            self._emit(RequestFailed(command.request_id, NO_MODEL))
-            return
-        tokenizer = self._model.tokenizer
-
-        def answer(counted: Future[int]) -> None:
-            try:
-                self._emit(TokensCounted(command.request_id, counted.result()))
-            except Exception as error:
-                self._emit(RequestFailed(command.request_id, sentence_of(error)))
-
-        self._in_background(lambda: len(tokenizer.encode(command.text)), answer)
-
     # ---------------------------------------------------------------------------------------------- model
 
     def _load(self, command: LoadModel) -> None:
@@ -312,11 +301,13 @@ class _Worker:
             speculates=self._config.speculates,
         )
         self._conversations.start_engine(engine, model.backend, model.snapshot_key)
+        self._decisions.start_engine(engine, model)
         return engine
 
     def _eject(self, flush_s: float = EJECT_FLUSH_S) -> None:
         """Free the model, if there is one, after its conversations were written, for at most ``flush_s``."""
         self._drafts.stop()
+        self._decisions.stop_engine()
         model, self._model, self._engine = self._model, None, None
         if model is None:
             return
@@ -343,10 +334,13 @@ class _Worker:
             self._conversations.drop_engine()
             for request in list(self._requests.values()):
                 self._fail(request, error)
+            self._decisions.stop_engine(error)
             assert self._model is not None, "an engine has a model"
             self._engine = self._make_engine(self._model)
             return
         for output in outputs:
+            if self._decisions.take(output.sequence, output.error):
+                continue
             receiver = self._requests.get(output.sequence.request_id)
             if receiver is not None:
                 try:

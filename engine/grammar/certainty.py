@@ -135,8 +135,9 @@ def field_certainties(
         alternatives = []
         for option in others[:MAX_ALLOWED]:
             wanted = text[: span.start] + json.dumps(option, ensure_ascii=False).encode()
+            is_same_kind = carriers and wanted[: starts[carriers[0]]] == text[: starts[carriers[0]]]
             probability = _probability_of(wanted, trace, token_bytes, starts, carriers, first_index)
-            if probability is not None:
+            if is_same_kind and probability is not None:  # a number among texts leaves them before the quote
                 alternatives.append((json.dumps(option, ensure_ascii=False), probability))
         alternatives.sort(key=lambda item: -item[1])
         path = "".join(f"/{escape(str(step))}" for step in span.path)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from engine.bench import chat_command as chat_bench
 from engine.bench import command as bench
 from engine.errors import EngineError
-from engine.terminal import chat, generate, inspection, library, score
+from engine.terminal import chat, decide, extract, generate, inspection, library, score
+from engine.terminal.answer_form import add_form
 from engine.terminal.arguments import add_engine, add_model, add_sampling, add_tools
 from engine.terminal.output import Output
 
@@ -68,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_chat(commands)
     _add_generate(commands)
+    extract.add_arguments(_add(commands, "extract", extract.run, "a table of values from many texts, by a schema"))
+    decide.add_arguments(_add(commands, "decide", decide.run, "how likely each of some answers is"))
     _add_tokenize(commands)
     _add_inspect(commands)
     _add_score(commands)
@@ -103,6 +106,7 @@ def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     parser.add_argument("prompt", metavar="PROMPT", help='what to answer; "-" reads stdin')
     parser.add_argument("--raw", action="store_true", help="continue the prompt as it is, without a chat template")
     add_tools(parser)
+    add_form(parser)
     add_sampling(parser)
     add_engine(parser)
 

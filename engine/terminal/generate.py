@@ -24,6 +24,7 @@ from engine.protocol import (
     ToolCall,
     ToolCalled,
 )
+from engine.terminal.answer_form import form_of, report
 from engine.terminal.arguments import config_of, read_text, sampling_of, tools_of
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
@@ -42,6 +43,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             return 1
         output.text("")
         output.note(summary(answer.end.stats))
+        structured = answer.end.structured
+        is_valid = structured is None or report(structured, answer.end.stats.num_completion_tokens, output)
         output.json(
             {
                 "model": session.info.name,
@@ -51,9 +54,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
                 "finish_reason": answer.end.reason,
                 "stats": answer.end.stats,
                 "notices": answer.notices,
+                **({"structured": structured} if structured is not None else {}),
             }
         )
-    return 130 if answer.end.reason is FinishReason.ABORTED else 0
+    return 130 if answer.end.reason is FinishReason.ABORTED else 0 if is_valid else 1
 
 
 class Answer:
@@ -131,6 +135,8 @@ def _request(arguments: argparse.Namespace, prompt: str) -> GenerateRequest:
         "max_tokens": arguments.max_tokens,
         "stop": tuple(arguments.stop),
         "tools": tools_of(arguments),
+        "response_format": form_of(arguments),
+        "certainty": arguments.certainty,
     }
     if arguments.raw:
         return GenerateRequest(REQUEST_ID, prompt=prompt, **options)

@@ -11,6 +11,7 @@ from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.protocol import (
     AbortRequest,
+    Command,
     Event,
     GenerateRequest,
     LoadModel,
@@ -66,6 +67,14 @@ class Session:
                     return
             elif isinstance(event, Notice):
                 self._output.note(event.message)
+
+    def submit(self, command: Command) -> None:
+        """Hand a command to the engine; what comes of it is for ``next_event``."""
+        self._thread.submit(command)
+
+    def next_event(self) -> Event:
+        """Wait for the next event."""
+        return self._next()
 
     def abort(self, request_id: str) -> None:
         """Stop a request; ``generate`` goes on to its last event. May be called from a signal handler."""

@@ -1,0 +1,73 @@
+"""Where the engine thread's decisions lie: taken up, tokenized on another thread, run in whatever engine there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engine.decision.decider import Decider, PreparedPrompt, prepare
+from engine.errors import ModelNotLoadedError, RequestError, sentence_of
+from engine.protocol import Decide, Decided, Event, RequestFailed
+from engine.request import NO_MODEL
+from engine.scheduler.sequence import Sequence
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
+    from engine.loader import LoadedModel
+
+
+class InBackground(Protocol):
+    """Runs a job on another thread, and then a function with its future on this one."""
+
+    def __call__(self, job: Callable[[], Any], then: Callable[[Future[Any]], None], /) -> None: ...
+
+
+class DecisionDesk:
+    """Decisions over the lives of engines; all methods belong to the engine thread."""
+
+    def __init__(self, emit: Callable[[Event], None], in_background: InBackground) -> None:
+        self._emit = emit
+        self._in_background = in_background
+        self._decider: Decider | None = None
+        self._model: LoadedModel | None = None
+
+    def start_engine(self, engine: Engine, model: LoadedModel) -> None:
+        """Decide with this engine from now on."""
+        self._model = model
+        self._decider = Decider(engine, lambda name, made: self._emit(Decided(name, made)), self._failed)
+
+    def stop_engine(self, error: BaseException | None = None) -> None:
+        """End all decisions; the engine goes."""
+        if self._decider is not None:
+            self._decider.fail_all(error or RequestError("The decision was stopped."))
+        self._decider = self._model = None
+
+    def decide(self, command: Decide) -> None:
+        """Take up a decision."""
+        model, decider = self._model, self._decider
+        if model is None or decider is None:
+            self._failed(command.request_id, ModelNotLoadedError(NO_MODEL))
+            return
+
+        def begin(prepared: Future[list[PreparedPrompt]]) -> None:
+            try:
+                if self._decider is not decider:
+                    raise ModelNotLoadedError("The model was changed before the decision was made.")
+                decider.begin(command, prepared.result(), model.tokenizer.end_token_ids)
+            except Exception as error:
+                self._failed(command.request_id, error)
+
+        self._in_background(lambda: prepare(model, command), begin)
+
+    def abort(self, request_id: str) -> None:
+        """Stop a decision, where there is one of that name."""
+        if self._decider is not None:
+            self._decider.fail(request_id, RequestError("The decision was stopped."))
+
+    def take(self, sequence: Sequence, error: BaseException | None) -> bool:
+        """Take up what a step brought a sequence; False where it is none of a decision's."""
+        return self._decider is not None and self._decider.take(sequence, error)
+
+    def _failed(self, request_id: str, error: BaseException) -> None:
+        self._emit(RequestFailed(request_id, sentence_of(error)))
