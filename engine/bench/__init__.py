@@ -15,6 +15,7 @@
     traffic                   bytes of weights and KV cache that a token needs
     synthetic                 random weights in a real model's shape
     table, plot               the report for people
+    json_command, json_measure, json_peer, json_cases    ``bench-json``: structured answers, beside llama.cpp's
 
 ``python -m engine bench-chat MODEL``: what a chat's turns cost, as the person waits for them.
 

@@ -1,4 +1,4 @@
-"""Where the engine thread's decisions lie: taken up, tokenized on another thread, run in whatever engine there is."""
+"""Where the engine thread's decisions lie: tokenized on another thread, run in whatever engine there is."""
 
 from __future__ import annotations
 

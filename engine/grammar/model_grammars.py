@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from engine.grammar.answer_gate import AnswerGate
 from engine.grammar.certainty import CertaintyTrace
 from engine.grammar.compiler import Grammar, compile_format
 from engine.grammar.constraint import GrammarConstraint
-from engine.grammar.library import SPECIAL_MARK, TokenTable
+from engine.grammar.library import SPECIAL_MARK, STRING_SLICES, TokenTable
 from engine.grammar.response_format import ResponseFormat
 
 if TYPE_CHECKING:
@@ -20,16 +21,15 @@ if TYPE_CHECKING:
 _compile = lru_cache(32)(compile_format)
 
 
-def token_table(tokenizer: Tokenizer) -> TokenTable:
+def token_table(tokenizer: Tokenizer, slices: Sequence[str] = STRING_SLICES) -> TokenTable:
     """The table of a tokenizer's vocabulary, in which no text matches a control token or a template's marker."""
-    pieces = []
-    for token_id in range(tokenizer.vocab_size):
-        is_special = tokenizer.is_control(token_id) or tokenizer.is_marker(token_id)
-        pieces.append((SPECIAL_MARK if is_special else b"") + tokenizer.token_bytes(token_id))
+    pieces = tokenizer.all_token_bytes()
+    for token_id in tokenizer.special_ids():
+        pieces[token_id] = SPECIAL_MARK + pieces[token_id]
     ends = sorted(tokenizer.end_token_ids)
     if not ends:
         raise GrammarError("This model has no token that ends an answer, so no form can be kept.")
-    return TokenTable(pieces, ends, tokenizer.encode_continuation)
+    return TokenTable(pieces, ends, tokenizer.encode_continuation, slices)
 
 
 class ModelGrammars:
@@ -61,8 +61,19 @@ class ModelGrammars:
         return GrammarConstraint(matcher, table.vocab_size, self._tokenizer.end_token_ids, gate, trace)
 
     def table(self) -> TokenTable:
-        """The vocabulary's table; the first call takes up to a second, in which other threads run."""
+        """The vocabulary's table; the first call takes up to a second, in which other threads run.
+
+        That one is made without the masks of strings, so that the first answer begins soon; a thread of its own
+        then makes the table that later answers use.
+        """
         with self._lock:
             if self._table is None:
-                self._table = token_table(self._tokenizer)
+                self._table = token_table(self._tokenizer, slices=())
+                threading.Thread(target=self._refine, name="grammar table", daemon=True).start()
             return self._table
+
+    def _refine(self) -> None:
+        """Make the table with the masks of strings; on its own thread."""
+        table = token_table(self._tokenizer)
+        with self._lock:
+            self._table = table

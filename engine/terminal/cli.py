@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from engine.bench import chat_command as chat_bench
 from engine.bench import command as bench
+from engine.bench import json_command as bench_json
 from engine.errors import EngineError
 from engine.terminal import chat, decide, extract, generate, inspection, library, score
 from engine.terminal.answer_form import add_form
@@ -79,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     library.add_arguments(models)
     bench.add_arguments(_add(commands, "bench", bench.run, "speed, start and memory, beside a peer's"))
+    bench_json.add_arguments(_add(commands, "bench-json", bench_json.run, "structured answers, beside a peer's"))
     text = "what turns, edits, branches and pastes of a chat cost, beside a peer's"
     chat_bench.add_arguments(_add(commands, "bench-chat", chat_bench.run, text))
     return parser

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import numpy as np
+
 from engine.gguf import Metadata
 from engine.tokenizer.byte_level import text_to_bytes
 from engine.tokenizer.models import (
@@ -169,9 +171,9 @@ class Tokenizer:
         """The id of the token that the file writes as ``text``, or None."""
         return self._vocabulary.tokens.find(text)
 
-    def is_marker(self, token_id: int) -> bool:
-        """Whether the token is the chat template's own, shown but never made from content."""
-        return self.token_text(token_id) in self._markers
+    def special_ids(self) -> frozenset[int]:
+        """Control tokens and the chat template's own markers: what no content yields."""
+        return self._control_ids | frozenset(self._markers.values())
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token stands for, control tokens included; none for ids outside the vocabulary."""
@@ -181,6 +183,17 @@ class Tokenizer:
         if cached is None:
             cached = self._bytes[token_id] = self._make_bytes(token_id)
         return cached
+
+    def all_token_bytes(self) -> list[bytes]:
+        """``token_bytes`` of every token, in a tenth of the time."""
+        if self._is_byte_level:
+            return [self.token_bytes(token_id) for token_id in range(self.vocab_size)]
+        space = SPACE.encode()
+        pieces = [raw.replace(space, b" ") for raw in self._vocabulary.tokens.raws()]
+        normal = self._vocabulary.types == TokenType.NORMAL
+        for token_id in {*np.flatnonzero(~normal).tolist(), *self._control_ids}:
+            pieces[token_id] = self.token_bytes(token_id)
+        return pieces
 
     def _make_bytes(self, token_id: int) -> bytes:
         text = self._vocabulary.tokens[token_id]
