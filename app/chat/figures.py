@@ -48,6 +48,9 @@ def statistics_line(stats: Mapping[str, Any] | None) -> str:
         parts.append(_reused(stats, reused) + ", " + read if reused else read)
     if again := _read_again(stats):
         parts.append(again)
+    seed = stats.get("seed")
+    if isinstance(seed, int):
+        parts.append(tr("seed {seed}", seed=seed))
     return " · ".join(parts)
 
 

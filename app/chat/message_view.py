@@ -16,7 +16,7 @@ from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
 from app.chat.message_editor import MessageEditor
 from app.chat.message_foot import MessageFoot
-from app.chat.selection import selection_around
+from app.chat.selection import mime_data, selection_around, whole
 from app.chat.text_view import TextView
 from app.storage.records import MessageStatus
 from app.theme import Theme
@@ -99,8 +99,10 @@ class MessageWidget(QWidget):
             self.asked.emit(self.message_id, action)
 
     def copy(self) -> None:
-        """Put the message on the clipboard."""
-        QGuiApplication.clipboard().setText(self.view.record.content)
+        """Put the message on the clipboard: as it looks for rich text, as it was written for plain text."""
+        data = mime_data([whole(text) for text in self.texts])
+        data.setText(self.current_view.record.content)
+        QGuiApplication.clipboard().setMimeData(data)
 
     def begin_edit(self) -> None:
         """Put an editor in the text's place; Enter takes the new version, Escape gives up."""

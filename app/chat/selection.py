@@ -154,6 +154,13 @@ def mime_data(cursors: Sequence[QTextCursor]) -> QMimeData:
     return data
 
 
+def whole(view: TextView) -> QTextCursor:
+    """A cursor that has all of a text selected."""
+    cursor = QTextCursor(view.document())
+    cursor.select(QTextCursor.SelectionType.Document)
+    return cursor
+
+
 def selected_text(cursor: QTextCursor) -> str:
     """The plain text that a cursor has selected, with formulas as their source."""
     start, end = cursor.selectionStart(), cursor.selectionEnd()

@@ -128,7 +128,7 @@ def test_an_answer_streams_and_ends_without_growing(theme: Theme, qtbot: QtBot) 
     height = answer.heightForWidth(700)
     answer.show_view(_view("Hello world", stats=STATS))
     assert answer.heightForWidth(700) == height
-    assert answer.foot.status == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read"
+    assert answer.foot.status == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read · seed 1"
 
 
 def test_pieces_are_drawn_at_most_once_a_frame(theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,15 @@ from tests.app.fake_controller import STATS
 
 
 def test_the_line_under_an_answer() -> None:
-    assert statistics_line(STATS) == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read"
+    assert statistics_line(STATS) == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read · seed 1"
     assert statistics_line({**STATS, "num_reused_tokens": 0, "tokens_per_second": 4.26}) == (
-        "4.3 tok/s · first word 0.06 s · 1,204 read"
+        "4.3 tok/s · first word 0.06 s · 1,204 read · seed 1"
     )
-    assert statistics_line({**STATS, "num_snapshot_tokens": 1100}).endswith("1,148 reused from the disk, 56 read")
+    from_disk = statistics_line({**STATS, "num_snapshot_tokens": 1100})
+    assert from_disk.endswith("1,148 reused from the disk, 56 read · seed 1")
     evicted = {**STATS, "reread_reason": "evicted", "num_reread_tokens": 40}
-    assert statistics_line(evicted).endswith("56 read · 40 again, for the memory was needed")
-    assert statistics_line({**evicted, "reread_reason": "from the future"}).endswith("56 read")
+    assert statistics_line(evicted).endswith("56 read · 40 again, for the memory was needed · seed 1")
+    assert statistics_line({**evicted, "reread_reason": "from the future"}).endswith("56 read · seed 1")
     assert statistics_line(None) == ""
     assert statistics_line({"tokens_per_second": "damaged"}) == ""
 

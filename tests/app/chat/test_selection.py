@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.chat.conversation import MessageView
+from app.chat.message_actions import MessageAction
 from app.chat.text_view import TextView
 from app.chat.transcript import Transcript
 from app.storage.records import MessageRecord
@@ -133,3 +134,15 @@ def test_a_formula_is_copied_as_its_source(transcript: Transcript, qtbot: QtBot)
     qtbot.waitUntil(lambda: "\ufffc" in view.toPlainText(), timeout=20_000)
     transcript.selection.select_all([view])
     assert transcript.selection.text() == "With $\\delta_7$ inside."
+
+
+def test_a_message_is_copied_as_it_looks_and_as_it_was_written(transcript: Transcript) -> None:
+    answer = transcript.widgets[1]
+    answer.act(MessageAction.COPY)
+    data = QApplication.clipboard().mimeData()
+    assert data.text() == ANSWER
+    assert "https://example.org" in data.html()
+    assert "print" in data.html()
+    answer.act(MessageAction.COPY_MARKDOWN)
+    assert QApplication.clipboard().text() == ANSWER
+    assert not QApplication.clipboard().mimeData().hasHtml()
