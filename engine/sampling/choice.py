@@ -32,8 +32,11 @@ TokenIds = npt.NDArray[np.int32]
 
 
 def prepare(on_progress: Progress | None = None) -> None:
-    """Load the kernels, or compile them, so that the first token does not wait for it."""
-    load_kernels([_CHOOSE, _RANK], on_progress)
+    """Load the kernel that chooses, or compile it, so that the first token does not wait for it.
+
+    That which ranks is left until somebody asks for alternatives.
+    """
+    load_kernels([_CHOOSE], on_progress)
 
 
 class Workspace:
@@ -41,9 +44,7 @@ class Workspace:
 
     def __init__(self, vocab_size: int) -> None:
         self.vocab_size = vocab_size
-        kernels = load_kernels([_CHOOSE, _RANK])
-        self.choose: Kernel = kernels[_CHOOSE]
-        self.rank: Kernel = kernels[_RANK]
+        self.choose: Kernel = load_kernels([_CHOOSE])[_CHOOSE]
         self.settings = np.zeros(8, np.float64)
         self.ids = np.empty(vocab_size + _LANES, np.int32)
         self._arrays = (
@@ -114,7 +115,7 @@ def rank(logits: npt.NDArray[np.float32], count: int, token_id: int | None = Non
     workspace = _workspace(row.size)
     wanted = min(max(count, 1), row.size)
     operands = (row, row.size, 0, 0, 0, wanted, workspace.settings, 0)
-    found = _checked(run_kernel(workspace.rank, *operands, *workspace.addresses))
+    found = _checked(run_kernel(load_kernels([_RANK])[_RANK], *operands, *workspace.addresses))
     log_total = float(workspace.settings[0]) + math.log(float(workspace.settings[1]))
     ids = workspace.ids[:found]
     ids = ids[np.argsort(-row[ids], kind="stable")][: max(count, 0)].tolist()
