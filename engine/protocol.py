@@ -21,6 +21,11 @@ from engine.policies import ContextPolicy as ContextPolicy
 from engine.policies import Priority as Priority
 from engine.policies import RereadReason as RereadReason
 from engine.sampling.params import SamplingParams as SamplingParams
+from engine.snapshot_messages import AskSnapshotStorage as AskSnapshotStorage
+from engine.snapshot_messages import ClearSnapshots as ClearSnapshots
+from engine.snapshot_messages import ForgetConversation as ForgetConversation
+from engine.snapshot_messages import SetSnapshotQuota as SetSnapshotQuota
+from engine.snapshot_messages import SnapshotStorage as SnapshotStorage
 from engine.tools import Tool as Tool
 from engine.tools import ToolCall as ToolCall
 
@@ -181,30 +186,6 @@ class CountTokens:
 
     request_id: str
     text: str
-
-
-@dataclass(frozen=True)
-class ForgetConversation:
-    """Delete what is kept of a conversation on the disk and in the engine's history."""
-
-    conversation_id: str
-
-
-@dataclass(frozen=True)
-class SetSnapshotQuota:
-    """Keep conversations on the disk up to so many bytes; 0 keeps none and deletes what there is."""
-
-    quota_bytes: int
-
-
-@dataclass(frozen=True)
-class ClearSnapshots:
-    """Delete what is kept of all conversations on the disk."""
-
-
-@dataclass(frozen=True)
-class AskSnapshotStorage:
-    """Find out what the conversations on the disk take; answered by ``SnapshotStorage``."""
 
 
 @dataclass(frozen=True)
@@ -419,15 +400,6 @@ class TokensCounted:
 
     request_id: str
     num_tokens: int
-
-
-@dataclass(frozen=True)
-class SnapshotStorage:
-    """Answer to ``AskSnapshotStorage``; a quota of 0 keeps nothing."""
-
-    num_bytes: int
-    num_conversations: int
-    quota_bytes: int
 
 
 @dataclass(frozen=True)
