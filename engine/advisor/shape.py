@@ -7,12 +7,10 @@ in it. Works on headers without weights.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
@@ -22,18 +20,18 @@ from engine.errors import EngineError
 from engine.gguf import GGUFFile
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.formats import ActivationFormat, activation_bytes, activation_format
-from engine.kernels.cpu.kv_layout import kv_bytes_per_block, padded
+from engine.kernels.cpu.kv_layout import kv_bytes_per_block
 from engine.kernels.cpu.memory import FINE_POSITIONS
 from engine.model import load_plan
 from engine.model.plan import BLOCK_SIZE, Attention, Embed, MatMul, Plan, Rope, Tensor
 
 MAX_BATCH_TOKENS = 512  # of EngineConfig
-LOGIT_ROWS = 16  # the backend's first room for logits
+LOGIT_ROWS = 1  # of the room for logits, what an answer touches
 # Measured on SmolLM2 135M and Gemma 3 270M: the process before a model (Python, NumPy, the tokenizer library), the
 # machine code and its loader, and what a vocabulary takes in its tables and strings.
-PROCESS_BYTES = 104_000_000
-CODE_BYTES = 18_000_000
-VOCABULARY_BYTES = 300  # a token
+PROCESS_BYTES = 88_000_000
+CODE_BYTES = 26_000_000
+VOCABULARY_BYTES = 240  # a token
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,6 @@ class ModelShape:
         matrix_bytes: bytes of matrices that one token reads, by type; of experts those that take part.
         matrix_values: the same as values: multiplications a token.
         kv_block_bytes: of 16 tokens in all layers.
-        kv_arrays: of the KV cache, two a layer: bytes of a block for one head, and the number of heads.
         kv_token_bytes: read for each earlier token that a token sees, by window; None is no window.
         attention_values: multiplications for each earlier token that a token sees, by window.
         activation_bytes: buffers of a step.
@@ -61,7 +58,6 @@ class ModelShape:
     matrix_bytes: Mapping[TensorType, int]
     matrix_values: Mapping[TensorType, int]
     kv_block_bytes: int
-    kv_arrays: tuple[tuple[int, int], ...]
     kv_token_bytes: Mapping[int | None, int]
     attention_values: Mapping[int | None, int]
     activation_bytes: int
@@ -131,7 +127,6 @@ def shape_of(file: GGUFFile) -> ModelShape:
         matrix_bytes=dict(matrix_bytes),
         matrix_values=dict(matrix_values),
         kv_block_bytes=kv_bytes_per_block(plan),
-        kv_arrays=_kv_arrays(plan),
         kv_token_bytes=dict(kv_token_bytes),
         attention_values=dict(attention_values),
         activation_bytes=_activation_bytes(plan),
@@ -148,33 +143,11 @@ def memory_need(shape: ModelShape, context_length: int, available_bytes: int | N
     context_length = min(context_length, shape.trained_context_length)
     num_blocks = num_blocks_for(context_length) + 1
     pool = max(num_blocks, _pool_blocks(shape, context_length, available_bytes))
-    kv = sum(_array_bytes(block_bytes, heads, num_blocks, pool) for block_bytes, heads in shape.kv_arrays)
+    kv = num_blocks * shape.kv_block_bytes
     vocabulary = shape.vocab_size * VOCABULARY_BYTES
     tables = round(shape.position_bytes * pool * BLOCK_SIZE)
     work = shape.activation_bytes + vocabulary + tables
     return MemoryNeed(context_length, shape.weights_bytes, kv, work, PROCESS_BYTES + CODE_BYTES)
-
-
-def _array_bytes(block_bytes: int, num_heads: int, num_blocks: int, pool: int) -> int:
-    """What an array (heads, blocks of the pool, block_bytes) takes when ``num_blocks`` of each head are written.
-
-    Each head's part is written from its start, and the system gives whole pages. The array itself begins within a
-    huge page, whose rest is given in small ones; so only the heads after the first take huge ones.
-    """
-    first = num_blocks * block_bytes
-    return first + (num_heads - 1) * min(first + huge_page_bytes(), pool * block_bytes)
-
-
-@functools.cache
-def huge_page_bytes() -> int:
-    """Size of the huge pages that Linux gives to large arrays, which NumPy asks for; 0 where there are none."""
-    folder = Path("/sys/kernel/mm/transparent_hugepage")
-    try:
-        if "[never]" in (folder / "enabled").read_text(encoding="ascii"):
-            return 0
-        return int((folder / "hpage_pmd_size").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return 0
 
 
 def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | None) -> int:
@@ -189,14 +162,6 @@ def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | 
         ).num_blocks
     except EngineError:
         return 0
-
-
-def _kv_arrays(plan: Plan) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        (width * BLOCK_SIZE * 2, layer.num_kv_heads)
-        for layer in plan.kv_layers
-        for width in (layer.key_dim, padded(layer.value_dim))
-    )
 
 
 def _matrices(plan: Plan) -> Iterator[Tensor]:
