@@ -17,6 +17,9 @@ from engine.model.plan import (
     CausalConv,
     DeltaRule,
     Gating,
+    KeepLargest,
+    MatchLength,
+    MixStreams,
     Norm,
     RopeTable,
     Route,
@@ -80,6 +83,8 @@ def activate(
             return cast(Floats, np.maximum(x, 0) ** 2)
         case Activation.SIGMOID:
             return _sigmoid(x)
+        case Activation.TANH:
+            return np.tanh(x)
         case Activation.SOFTPLUS:
             return cast(Floats, np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
         case Activation.IDENTITY:
@@ -226,3 +231,25 @@ def delta_rule(x: Floats, steps: Floats, rates: Floats, state: Floats, op: Delta
         hidden = hidden + error[..., None] * key[:, None]
         out[token] = np.einsum("hvk,hk->hv", hidden, query) * op.dim**-0.5
     return out.reshape(len(x), -1).astype(np.float32), hidden.astype(np.float32)
+
+
+def mix_streams(x: Floats, weights: Floats, op: MixStreams) -> Floats:
+    """``x`` is (rows, num_inputs * width), ``weights`` (rows, outputs * num_inputs)."""
+    streams = x.reshape(len(x), op.num_inputs, -1)
+    mixed = weights.reshape(len(x), -1, op.num_inputs) @ streams
+    return np.asarray(mixed, np.float32).reshape(len(x), op.out.width)
+
+
+def match_length(x: Floats, like: Floats, op: MatchLength) -> Floats:
+    """``x`` is (rows, num_groups * width), ``like`` (rows, width)."""
+    parts = x.reshape(len(x), op.num_groups, -1)
+    lengths = np.maximum(np.linalg.norm(parts, axis=-1, keepdims=True), np.float32(1e-15))
+    result: Floats = parts * (np.linalg.norm(like, axis=-1)[:, None, None] / lengths)
+    return result.reshape(x.shape)
+
+
+def keep_largest(x: Floats, op: KeepLargest) -> Floats:
+    """``x`` is (rows, width)."""
+    deviation = x.std(axis=-1, keepdims=True, ddof=1)
+    result: Floats = np.maximum(x - (x.mean(axis=-1, keepdims=True) + np.float32(op.factor) * deviation), 0)
+    return result

@@ -34,7 +34,10 @@ from engine.model.plan import (
     ExpertMatMul,
     GatedActivation,
     HeadMatMul,
+    KeepLargest,
+    MatchLength,
     MatMul,
+    MixStreams,
     Norm,
     Op,
     Plan,
@@ -42,6 +45,7 @@ from engine.model.plan import (
     Route,
     Scale,
     ScaleByPosition,
+    ScaleColumns,
     SelectiveScan,
     SelectRows,
     SoftCap,
@@ -263,14 +267,14 @@ class ReferenceBackend:
     def _head_matmul(self, op: HeadMatMul, step: _Step) -> None:
         _, num_rows, num_columns = op.weight.shape
         heads = _heads(step.buffers[op.x.name], op.num_heads)
-        out = _heads(_writable(op.out, step), op.num_heads)
+        out = _heads(_writable(op.out, len(heads), step), op.num_heads)
         for head, matrix in enumerate(self._matrices(op.weight)):
             out[:, head, :num_rows] = heads[:, head, :num_columns] @ matrix.T
 
     def _copy(self, op: Copy, step: _Step) -> None:
         x = step.buffers[op.x.name]
         source = x[:, None] if op.is_shared else _heads(x, op.num_heads)
-        target = _heads(_writable(op.out, step), op.num_heads)
+        target = _heads(_writable(op.out, len(x), step), op.num_heads)
         target[..., op.out_first : op.out_first + op.count] = source[..., op.first : op.first + op.count]
 
     def _on_pairs(self, op: Dispatch | ExpertMatMul | Combine, step: _Step) -> Floats:
@@ -331,9 +335,9 @@ def _heads(x: Floats, num_heads: int) -> Floats:
     return x.reshape(len(x), num_heads, -1)
 
 
-def _writable(buffer: Buffer, step: _Step) -> Floats:
+def _writable(buffer: Buffer, num_rows: int, step: _Step) -> Floats:
     """The buffer's values to be written in part."""
-    return step.buffers.setdefault(buffer.name, np.zeros((len(step.token_ids), buffer.width), np.float32))
+    return step.buffers.setdefault(buffer.name, np.zeros((num_rows, buffer.width), np.float32))
 
 
 def _execute_on_values(op: Op, step: _Step) -> None:
@@ -356,6 +360,14 @@ def _execute_on_values(op: Op, step: _Step) -> None:
             buffers[op.out.name] = np.clip(buffers[op.x.name], -op.limit, op.limit)
         case SoftCap():
             buffers[op.out.name] = definitions.soft_cap(buffers[op.x.name], op.cap)
+        case MixStreams():
+            buffers[op.out.name] = definitions.mix_streams(buffers[op.x.name], buffers[op.weights.name], op)
+        case MatchLength():
+            buffers[op.out.name] = definitions.match_length(buffers[op.x.name], buffers[op.like.name], op)
+        case ScaleColumns():
+            buffers[op.out.name] = buffers[op.x.name] * dequantize_vector(op.weight)
+        case KeepLargest():
+            buffers[op.out.name] = definitions.keep_largest(buffers[op.x.name], op)
         case _:
             raise NotImplementedError(f"the reference backend has no op {type(op).__name__}")
 

@@ -102,6 +102,7 @@ class LayerHyperparameters:
         is_recurrent: the layer has the recurrence.
         expert_limit, dense_limit: limits of gates of the experts, and of the dense or shared feed-forward.
         activation_parameters: see ``plan.Activate``.
+        gate_cutoff: deviations above its mean that a gate's value must reach to count; None keeps all.
     """
 
     num_heads: int
@@ -120,6 +121,7 @@ class LayerHyperparameters:
     expert_limit: float | None = None
     dense_limit: float | None = None
     activation_parameters: tuple[float, float, float, float] | None = None
+    gate_cutoff: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ class Hyperparameters:
         alibi_bias: largest slope exponent of a bias by distance; None is none.
         value_scale: factor on attention's result.
         layer_embedding_dim: width of each layer's own embedding; 0 is none.
+        num_streams: residual streams.
         is_parallel: both parts of a layer read the stream as it was before either; None leaves it to the tensors.
         num_loops: how often the layers run, one after the other.
         has_norm_between_loops: the output norm also stands between two runs.
@@ -169,6 +172,7 @@ class Hyperparameters:
     alibi_bias: float | None = None
     value_scale: float = 1.0
     layer_embedding_dim: int = 0
+    num_streams: int = 1
     is_parallel: bool | None = False
     num_loops: int = 1
     has_norm_between_loops: bool = True

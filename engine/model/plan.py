@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.model.plan_streams import KeepLargest, MatchLength, MixStreams, ScaleColumns
 from engine.model.plan_values import BLOCK_SIZE, Activation, Buffer, Gating, RopeTable, Tensor
 
 __all__ = [
@@ -33,7 +34,10 @@ __all__ = [
     "Gating",
     "HeadMatMul",
     "KVLayer",
+    "KeepLargest",
     "MatMul",
+    "MatchLength",
+    "MixStreams",
     "Norm",
     "Op",
     "Plan",
@@ -42,6 +46,7 @@ __all__ = [
     "Route",
     "Scale",
     "ScaleByPosition",
+    "ScaleColumns",
     "SelectRows",
     "SelectiveScan",
     "SoftCap",
@@ -389,6 +394,10 @@ Op = (
     | Dispatch
     | ExpertMatMul
     | Combine
+    | MixStreams
+    | MatchLength
+    | ScaleColumns
+    | KeepLargest
 )
 
 

@@ -64,6 +64,7 @@ class Activation(Enum):
     RELU = "relu"
     RELU_SQUARED = "relu squared"
     SIGMOID = "sigmoid"
+    TANH = "tanh"
     SOFTPLUS = "softplus"
     XIELU = "xielu"  # see ``Activate``
     IDENTITY = "identity"  # a gate that is a plain factor

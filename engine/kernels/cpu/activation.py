@@ -77,6 +77,13 @@ def sigmoid_vector(x):  # type: ignore[no-untyped-def]
 
 
 @inline
+def tanh_vector(x):  # type: ignore[no-untyped-def]
+    """2 / (1 + exp(-2 x)) - 1."""
+    one, two = splat_f32x16(np.float32(1)), splat_f32x16(np.float32(2))
+    return two / (one + exp(x * splat_f32x16(np.float32(-2)))) - one
+
+
+@inline
 def relu_vector(x):  # type: ignore[no-untyped-def]
     """x above 0."""
     return maximum(x, zeros_f32x16())
@@ -115,6 +122,7 @@ VECTORS = {
     Activation.RELU: relu_vector,
     Activation.RELU_SQUARED: relu_squared_vector,
     Activation.SIGMOID: sigmoid_vector,
+    Activation.TANH: tanh_vector,
     Activation.SOFTPLUS: softplus_vector,
 }
 

@@ -143,6 +143,33 @@ COPY_X_HEAD: Final = 6  # and from one head to the next
 COPY_OUT_ROW: Final = 7
 COPY_OUT_HEAD: Final = 8
 
+MIX_X: Final = 0
+MIX_WEIGHTS: Final = 1  # address of (rows, outputs * inputs) float32
+MIX_OUT: Final = 2
+MIX_WIDTH: Final = 3  # of one stream
+MIX_INPUTS: Final = 4
+MIX_OUTPUTS: Final = 5
+MIX_ROWS: Final = 6
+
+LENGTH_X: Final = 0
+LENGTH_LIKE: Final = 1
+LENGTH_OUT: Final = 2
+LENGTH_WIDTH: Final = 3  # of like and of one part of x
+LENGTH_GROUPS: Final = 4
+LENGTH_ROWS: Final = 5
+
+COLUMNS_X: Final = 0
+COLUMNS_OUT: Final = 1
+COLUMNS_WIDTH: Final = 2
+COLUMNS_ROWS: Final = 3
+COLUMNS_WEIGHT: Final = 4  # address of (width,) float32
+
+KEEP_X: Final = 0
+KEEP_OUT: Final = 1
+KEEP_WIDTH: Final = 2
+KEEP_ROWS: Final = 3
+KEEP_FACTOR: Final = 4  # float32
+
 SELECT_X: Final = 0
 SELECT_OUT: Final = 1
 SELECT_WIDTH: Final = 2

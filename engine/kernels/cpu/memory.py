@@ -77,7 +77,7 @@ class Memory:
 
     def clear_counters(self) -> None:
         """Set all counters to 0, before each step."""
-        self._arrays["counters"].fill(0)
+        self.bytes_for("counters", MAX_COUNTERS * 8).fill(0)
 
     def set_logit_rows(self, max_logit_rows: int) -> None:
         """Make room for more logit rows; the addresses of buffers with ``rows="logits"`` change."""

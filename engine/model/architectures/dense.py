@@ -215,6 +215,24 @@ _GEMMAS = (
         has_logit_soft_cap=True,
         width_scaled_at=62,  # 27B
     ),
+    Architecture(
+        "gemma3n",
+        _HALVES,
+        activation=_GELU,
+        has_post_norms=True,
+        query_key_norm=_HEAD_NORM,
+        has_value_norm=True,
+        attention_scale=1.0,
+        scales_embedding=True,
+        window=SlidingWindow(period=5, rope_base=1e4, is_rope_scaled=False),
+        has_layer_embeddings=True,
+        has_streams=True,
+        num_sparse_layers=10,
+        can_share_kv=True,
+        first_sharing_layer=20,
+        has_logit_soft_cap=True,
+        logit_soft_cap=30.0,
+    ),
 )
 
 DENSE = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 MECHANISMS = {
     "an indexer that chooses the tokens to attend to": ("deepseek32", "glm-dsa", "glm5-next", "deepseek4"),
-    "four residual streams that exchange parts (AltUp)": ("gemma3n",),
     "a recurrence of another kind than the gated delta net, Mamba 2 and short convolutions": (
         *("mamba", "falcon-mamba", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", "jamba", "plamo2"),
         *("kimi-linear", "bailingmoe3", "minimax-01"),

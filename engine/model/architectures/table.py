@@ -104,6 +104,8 @@ def _norms(row: Architecture) -> str:
         parts.append("parallel" if row.residual is Residual.PARALLEL else f"parallel {row.residual.value}")
     if row.embedding_norm is not EmbeddingNorm.NONE:
         parts.append("embedding")
+    if row.has_streams:
+        parts.append("several streams (AltUp)")
     return ", ".join(parts)
 
 

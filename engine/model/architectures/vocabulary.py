@@ -252,12 +252,14 @@ class Architecture:
         experts: None where the architecture has no mixture of experts.
         has_position_embedding: learned positions are added to the embedding.
         has_layer_embeddings: each layer adds an embedding of its own (Gemma 3n and 4).
-        has_streams: four residual streams instead of one (Gemma 3n).
+        has_streams: several residual streams (AltUp), and a low-rank part beside attention (LAuReL; Gemma 3n).
+        num_sparse_layers: first layers whose gates keep only the largest 5 % of their values.
         layer_end: what stands at the end of a layer.
         can_omit_parts: a layer may lack attention (no heads), have one matrix for it (heads, but no KV heads), or
             lack the feed-forward (width 0).
         can_loop: the layers run ``num_loops`` times.
         can_share_kv: the last ``attention.shared_kv_layers`` layers use keys and values of earlier ones.
+        first_sharing_layer: where those begin in files that do not say; None is nowhere.
         scales_embedding: the embedding is multiplied by sqrt(embedding_dim).
         scales: the file's scale factors apply, with these defaults; None is no factors whatever the file says.
         has_value_scale: the file's ``attention.value_scale`` multiplies attention's result.
@@ -310,10 +312,12 @@ class Architecture:
     has_position_embedding: bool = False
     has_layer_embeddings: bool = False
     has_streams: bool = False
+    num_sparse_layers: int = 0
     layer_end: LayerEnd = LayerEnd.NONE
     can_omit_parts: bool = False
     can_loop: bool = False
     can_share_kv: bool = False
+    first_sharing_layer: int | None = None
     scales_embedding: bool = False
     scales: Scales | None = None
     has_value_scale: bool = False

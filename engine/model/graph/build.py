@@ -9,8 +9,17 @@ from engine.model.graph.experts import build_experts, build_route
 from engine.model.graph.feed_forward import build_feed_forward
 from engine.model.graph.graph import Graph
 from engine.model.graph.latent import build_latent_attention
-from engine.model.graph.layer_embedding import add_layer_embedding, build_layer_embeddings
+from engine.model.graph.layer_embedding import build_layer_embedding, build_layer_embeddings
 from engine.model.graph.recurrence import build_recurrence
+from engine.model.graph.streams import (
+    add_low_rank,
+    add_to_other_streams,
+    correct_streams,
+    join_streams,
+    predict_streams,
+    scaled_active_stream,
+    start_streams,
+)
 from engine.model.header import read_hyperparameters
 from engine.model.hyperparameters import Hyperparameters, LayerHyperparameters
 from engine.model.plan import Add, Buffer, Copy, Embed, Norm, Plan, Scale, SelectRows, SoftCap
@@ -35,15 +44,21 @@ def build_plan(hyperparameters: Hyperparameters, weights: Weights, context_lengt
     stream = _embed(graph)
     kept = _keep_embedding(graph, stream)
     layer_embeddings = build_layer_embeddings(graph, stream)
+    streams = start_streams(graph, stream, weights.streams) if weights.streams is not None else None
     for loop in range(model.num_loops):
         if loop and model.has_norm_between_loops:
             graph.norm(stream, weights.output_norm, stream, graph.stream_eps)
         for index, (layer, layer_weights) in enumerate(zip(model.layers, weights.layers, strict=True)):
-            _build_layer(graph, stream, index, layer, layer_weights)
-            if layer_embeddings is not None and layer_weights.layer_embedding is not None:
-                add_layer_embedding(graph, stream, layer_embeddings, index, layer_weights.layer_embedding)
+            if streams is not None and layer_weights.streams is not None:
+                predicted = predict_streams(graph, streams, stream, layer_weights.streams)
+                _build_layer(graph, stream, index, layer, layer_weights)
+                correct_streams(graph, streams, predicted, stream, layer_weights.streams)
+            else:
+                _build_layer(graph, stream, index, layer, layer_weights)
+            if layer_embeddings is not None:
+                _add_layer_embedding(graph, stream, streams, layer_embeddings, index, layer_weights)
             _end_layer(graph, stream, kept, layer_weights)
-    logits = _logits(graph, stream)
+    logits = _logits(graph, stream, streams)
     return Plan(
         ops=tuple(graph.ops),
         buffers=tuple(graph.buffers.values()),
@@ -93,6 +108,8 @@ def _build_layer(
     if is_parallel and weights.feed_forward_norm is not None:
         feed_forward_source = graph.normed_stream(stream, weights.feed_forward_norm, "normed_again")
     _attention_part(graph, stream, source, index, layer, weights)
+    if weights.streams is not None:
+        add_low_rank(graph, stream, source, weights.streams)
     if weights.recurrence is not None:
         graph.add_part(stream, build_recurrence(graph, source, weights.recurrence), weights.attention_post_norm)
     if weights.feed_forward is None and weights.experts is None:
@@ -136,6 +153,20 @@ def _feed_forward_part(
     graph.add_part(stream, part, weights.feed_forward_post_norm)
 
 
+def _add_layer_embedding(
+    graph: Graph, stream: Buffer, streams: Buffer | None, embeddings: Buffer, index: int, weights: LayerWeights
+) -> None:
+    """The layer's own embedding joins the stream, or of several all but the active one, which it reads."""
+    assert weights.layer_embedding is not None, "all layers have embeddings of their own, or none"
+    if streams is None or weights.streams is None:
+        part = build_layer_embedding(graph, stream, embeddings, index, weights.layer_embedding)
+        graph.emit(Add(stream, part, stream))
+        return
+    source = scaled_active_stream(graph, streams, stream, weights.streams)
+    part = build_layer_embedding(graph, source, embeddings, index, weights.layer_embedding)
+    add_to_other_streams(graph, streams, part)
+
+
 def _end_layer(graph: Graph, stream: Buffer, kept: Buffer | None, weights: LayerWeights) -> None:
     if graph.row.layer_end is LayerEnd.SCALE_STREAM:
         graph.emit(Scale(stream, stream, weights.output_scale))
@@ -144,13 +175,18 @@ def _end_layer(graph: Graph, stream: Buffer, kept: Buffer | None, weights: Layer
         graph.emit(Scale(kept, part, weights.output_scale), Add(stream, part, stream))
 
 
-def _logits(graph: Graph, stream: Buffer) -> Buffer:
+def _logits(graph: Graph, stream: Buffer, streams: Buffer | None) -> Buffer:
     model, weights = graph.model, graph.weights
-    selected = graph.buffer("selected", model.embedding_dim, "logits")
-    graph.emit(SelectRows(stream, selected))
+    eps = graph.stream_eps
+    if streams is not None and weights.streams is not None:
+        selected = join_streams(graph, streams, weights.streams)
+        eps *= model.num_streams**2  # the norm of the sum is that of the mean
+    else:
+        selected = graph.buffer("selected", model.embedding_dim, "logits")
+        graph.emit(SelectRows(stream, selected))
     norm = weights.output_norm
     centered = model.has_centered_norms
-    graph.emit(Norm(selected, norm.weight, selected, graph.stream_eps, 1, norm.bias, centered))
+    graph.emit(Norm(selected, norm.weight, selected, eps, 1, norm.bias, centered))
     logits = graph.matmul(selected, weights.output, "logits")
     if norm.weight is None and model.logit_scale != 1.0:
         graph.emit(Scale(logits, logits, model.logit_scale))

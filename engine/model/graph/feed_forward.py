@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.model.graph.graph import Graph
 from engine.model.hyperparameters import LayerHyperparameters
-from engine.model.plan import Activate, Activation, Buffer, GatedActivation
+from engine.model.plan import Activate, Activation, Buffer, GatedActivation, KeepLargest
 from engine.model.weights.parts import FeedForwardWeights
 
 
@@ -17,6 +17,8 @@ def build_feed_forward(
         graph.emit(Activate(up, up, graph.row.activation, layer.activation_parameters))
     else:
         gate = graph.matmul(source, weights.gate, "gate")
+        if layer.gate_cutoff is not None:
+            graph.emit(KeepLargest(gate, gate, layer.gate_cutoff))
         graph.emit(gated(graph, gate, up, layer.dense_limit))
     if weights.sub_norm is not None:
         graph.norm(up, weights.sub_norm, up)

@@ -26,16 +26,16 @@ def build_layer_embeddings(graph: Graph, stream: Buffer) -> Buffer | None:
     return embedded
 
 
-def add_layer_embedding(
-    graph: Graph, stream: Buffer, embeddings: Buffer, index: int, weights: LayerEmbeddingWeights
-) -> None:
-    """stream += norm(projection(gelu(gate x) * this layer's embedding))."""
+def build_layer_embedding(
+    graph: Graph, source: Buffer, embeddings: Buffer, index: int, weights: LayerEmbeddingWeights
+) -> Buffer:
+    """norm(projection(gelu(gate x) * this layer's embedding)), which joins the stream."""
     narrow = graph.model.layer_embedding_dim
-    gate = graph.matmul(stream, weights.gate, "layer_gate")
+    gate = graph.matmul(source, weights.gate, "layer_gate")
     own = graph.buffer("layer_embedding", narrow)
     graph.emit(
         Copy(embeddings, own, narrow, first=index * narrow), GatedActivation(gate, own, own, Activation.GELU)
     )
     part = graph.matmul(own, weights.projection, "part")
     graph.norm(part, weights.post_norm, part)
-    graph.emit(Add(stream, part, stream))
+    return part

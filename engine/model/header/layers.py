@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from engine.model.architectures import Architecture
 from engine.model.architectures.vocabulary import RecurrentLayers, Temperature
@@ -21,6 +22,8 @@ from engine.model.hyperparameters import (
 )
 from engine.model.plan import Activation
 from engine.model.rope import RopeParameters, RopeScalingKind
+
+_TOP_TWENTIETH = NormalDist().inv_cdf(0.95)  # deviations above the mean of normally distributed values
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def read_layers(
                 expert_limit=expert_limits[layer] or row.gate_limit,
                 dense_limit=dense_limits[layer] or row.gate_limit,
                 activation_parameters=activations[layer],
+                gate_cutoff=_TOP_TWENTIETH if layer < row.num_sparse_layers else None,
             )
         )
     return tuple(layers)
@@ -157,7 +161,8 @@ def _read_kv_layers(keys: ArchitectureKeys, row: Architecture, windows: Sequence
     """The last layers may use the keys and values of the last earlier layer of their kind."""
     num_layers = len(windows)
     key = "attention.shared_kv_layers"
-    num_shared = keys.integer(key, default=0, minimum=0, maximum=num_layers) if row.can_share_kv else 0
+    usual = 0 if row.first_sharing_layer is None else max(0, num_layers - row.first_sharing_layer)
+    num_shared = keys.integer(key, default=usual, minimum=0, maximum=num_layers) if row.can_share_kv else 0
     first_shared = num_layers - num_shared
     sources: list[int | None] = [None] * first_shared
     for window in windows[first_shared:]:

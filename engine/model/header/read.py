@@ -18,7 +18,7 @@ from engine.model.header.experts import read_experts
 from engine.model.header.keys import ArchitectureKeys, shown
 from engine.model.header.latent import read_latent
 from engine.model.header.layers import read_layers
-from engine.model.header.limits import MAX_CONTEXT_LENGTH, MAX_LAYERS, MAX_VOCAB_SIZE, MAX_WIDTH
+from engine.model.header.limits import MAX_CONTEXT_LENGTH, MAX_LAYERS, MAX_STREAMS, MAX_VOCAB_SIZE, MAX_WIDTH
 from engine.model.header.recurrence import read_recurrence
 from engine.model.hyperparameters import Hyperparameters, LayerHyperparameters
 
@@ -88,6 +88,7 @@ def read_hyperparameters(file: GGUFFile) -> Hyperparameters:
             if row.has_layer_embeddings
             else 0
         ),
+        num_streams=_read_num_streams(keys) if row.has_streams else 1,
         is_parallel=_read_residual(keys, row),
         num_loops=keys.integer("num_loops", default=1, maximum=MAX_LAYERS // num_layers) if row.can_loop else 1,
         has_norm_between_loops=not keys.boolean("skip_loop_final_norm", default=False),
@@ -100,6 +101,12 @@ def _read_norm(keys: ArchitectureKeys, row: Architecture) -> tuple[float, bool]:
     rms, centered = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
     is_centered = row.norm is NormKind.LAYER or (row.norm is NormKind.EITHER and centered in keys)
     return keys.number(centered if is_centered else rms, minimum=0.0, maximum=1.0), is_centered
+
+
+def _read_num_streams(keys: ArchitectureKeys) -> int:
+    """Residual streams, the first of which is the active one."""
+    keys.integer("altup.active_idx", default=0, minimum=0, maximum=0)
+    return keys.integer("altup.num_inputs", default=4, minimum=2, maximum=MAX_STREAMS)
 
 
 def _read_residual(keys: ArchitectureKeys, row: Architecture) -> bool | None:

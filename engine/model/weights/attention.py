@@ -28,6 +28,8 @@ def bind_attention(
             key = binder.linear(f"{prefix}attn_k", key_dim, embedding_dim)
             if not row.can_share_kv or f"{prefix}attn_v.weight" in binder:
                 value = binder.linear(f"{prefix}attn_v", value_dim, embedding_dim)
+        else:
+            binder.leave(*(f"{prefix}{name}.weight" for name in ("attn_k", "attn_v", "attn_k_norm")))
     has_sinks = row.sinks is Sinks.ALL or (row.sinks is Sinks.SLIDING and layer.window is not None)
     return AttentionWeights(
         query=query,

@@ -22,6 +22,7 @@ from engine.model.weights.parts import (
     Weights,
 )
 from engine.model.weights.recurrence import bind_recurrence
+from engine.model.weights.streams import bind_stream_ends, bind_streams
 
 
 def bind_weights(file: GGUFFile, hyperparameters: Hyperparameters) -> Weights:
@@ -53,6 +54,7 @@ def bind_weights(file: GGUFFile, hyperparameters: Hyperparameters) -> Weights:
         layer_embedding=binder.matrix("per_layer_token_embd.weight", vocab_size, wide) if wide else None,
         layer_projection=binder.linear("per_layer_model_proj", wide, embedding_dim) if wide else None,
         layer_norm=binder.norm("per_layer_proj_norm", model.layer_embedding_dim) if wide else None,
+        streams=bind_stream_ends(binder, model.num_streams, embedding_dim) if row.has_streams else None,
         layers=layers,
         output_norm=_scaled_norm(output_norm, model.logit_scale),
         output=output,
@@ -129,6 +131,7 @@ def _bind_layer(binder: Binder, model: Hyperparameters, layer: LayerHyperparamet
             else None
         ),
         layer_embedding=_bind_layer_embedding(binder, model, prefix) if model.layer_embedding_dim else None,
+        streams=bind_streams(binder, prefix, model.num_streams, width) if row.has_streams else None,
         output_scale=(
             binder.number(f"{prefix}layer_output_scale.weight") if row.layer_end is not LayerEnd.NONE else 1.0
         ),

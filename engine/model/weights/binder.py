@@ -153,6 +153,10 @@ class Binder:
             raise self.unsupported(f"the values of {name} cannot divide frequencies")
         return factors
 
+    def leave(self, *names: str) -> None:
+        """Tensors that the file may have and the computation does without."""
+        self._used.update(names)
+
     def check_all_used(self, num_layers: int) -> None:
         """Refuse a file with tensors that this layout has no use for, save blocks from ``num_layers`` on."""
         for name in self._file.tensors:

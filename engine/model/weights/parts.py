@@ -185,6 +185,35 @@ class LayerEmbeddingWeights:
 
 
 @dataclass(frozen=True, eq=False)
+class StreamWeights:
+    """A layer's part in several residual streams.
+
+    Attributes:
+        router_norm, router: what a stream says of itself, a number a stream.
+        predict: of those, (streams * streams); correct: (streams,). Their biases are what they are added to.
+        active_scale: on the active stream before the layer's own embedding.
+        low_rank_down, low_rank_up, low_rank_norm: the low-rank part beside attention.
+    """
+
+    router_norm: NormWeights
+    router: Linear
+    predict: Linear
+    correct: Linear
+    active_scale: Tensor
+    low_rank_down: Linear
+    low_rank_up: Linear
+    low_rank_norm: NormWeights
+
+
+@dataclass(frozen=True, eq=False)
+class StreamEnds:
+    """Where streams begin and end: ``entry`` makes all but the active one, each of ``exits`` takes one of them."""
+
+    entry: Tensor
+    exits: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class LayerWeights:
     """Tensors of one layer.
 
@@ -208,6 +237,7 @@ class LayerWeights:
     feed_forward_post_norm: NormWeights | None
     recurrence: ConvWeights | ScanWeights | DeltaWeights | None = None
     layer_embedding: LayerEmbeddingWeights | None = None
+    streams: StreamWeights | None = None
     output_scale: float = 1.0
 
 
@@ -220,6 +250,7 @@ class Weights:
         position_embedding: (context_length, embedding_dim).
         embedding_norm: between the embedding and the first layer.
         layer_embedding, layer_projection, layer_norm: what makes the layers' own embeddings.
+        streams: where several residual streams begin and end.
         layers: in order.
         output_norm: with factors on the logits already in it, where it has weights.
         output: (vocab_size, embedding_dim); the token embedding itself when tied.
@@ -233,6 +264,7 @@ class Weights:
     layer_embedding: Tensor | None
     layer_projection: Linear | None
     layer_norm: NormWeights | None
+    streams: StreamEnds | None
     layers: tuple[LayerWeights, ...]
     output_norm: NormWeights
     output: Linear

@@ -21,7 +21,6 @@ OWN = sorted({*tiny_models.RECIPES, *tiny_models_second.RECIPES})
 REFUSED = {
     "glm-dsa": "an indexer",
     "deepseek32": "an indexer",
-    "gemma3n": "AltUp",
     "kimi-k3": "sums of earlier layers",
     **dict.fromkeys(
         ("mamba", "mamba-bcdt-rms", "rwkv7", "rwkv7-2heads_q8", "jamba", "kimi-linear"), "another kind"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.kernels.cpu.kv_store import KVStore
-from engine.kernels.cpu.lowering import on_cache, on_pairs, on_rows, on_states, on_weights
+from engine.kernels.cpu.lowering import on_cache, on_pairs, on_rows, on_states, on_streams, on_weights
 from engine.kernels.cpu.lowering.fusion import residual_of
 from engine.kernels.cpu.lowering.program import LoweredOp, Program
 from engine.kernels.cpu.memory import Memory
@@ -35,6 +35,10 @@ _LOWERINGS: dict[type[Any], Callable[[Program, Any], None]] = {
     ops.Dispatch: on_pairs.dispatch,
     ops.ExpertMatMul: on_pairs.expert_matmul,
     ops.Combine: on_pairs.combine,
+    ops.MixStreams: on_streams.mix,
+    ops.MatchLength: on_streams.match_length,
+    ops.ScaleColumns: on_streams.scale_columns,
+    ops.KeepLargest: on_streams.keep_largest,
 }
 # These can add what they make to a buffer.
 _ADDING: dict[type[Any], Callable[[Program, Any, Buffer | None], None]] = {
