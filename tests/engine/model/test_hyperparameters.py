@@ -74,7 +74,7 @@ def test_a_pattern_of_the_file_overrides_the_rows(tmp_path: Path) -> None:
         assert [layer.window is not None for layer in model.layers] == expected
 
 
-@pytest.mark.parametrize("architecture", ["qwen3next", "a" * 5000, "", "llama\x1b[2J"])
+@pytest.mark.parametrize("architecture", ["rwkv7", "a" * 5000, "", "llama\x1b[2J"])
 def test_an_unknown_architecture_is_named_and_never_called_damaged(tmp_path: Path, architecture: str) -> None:
     with pytest.raises(UnsupportedModelError) as caught:
         read(tmp_path, {"general.architecture": architecture})

@@ -10,7 +10,7 @@ from engine.kernels.cpu import dot, dot_tiles, simd
 from engine.kernels.cpu.inline import inline
 
 lookup = dot.lookup([-127, 104, -83, 65, 49, -35, 22, 10, 1, 13, 25, 38, 53, -69, 89, 113], 64)
-transpose = dot_tiles.transpose_16(flip_signs=False)
+transpose = dot_tiles.transpose_16(0)
 spread_bits = simd.spread_bits(simd.U8X32, 5)
 two_sums = dot_tiles.tile_zeros(simd.F32X16, 2)
 add_products = dot_tiles.add_products(simd.F32X16, 2)
