@@ -28,7 +28,7 @@ from app.theme import Theme, apply_theme
 from app.translation import tr
 from app.window.attention import Attention
 from app.window.main_window import MainWindow
-from app.window.pages import PageEntry
+from app.window.pages import MODELS, PageEntry
 from engine import EngineConfig, EngineThread
 
 _log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def feature_pages(context: AppContext, theme: Theme) -> list[PageEntry]:
             lambda: ExtractionPage(context.extraction, context.schemas, theme),
             "Ctrl+Shift+X",
         ),
-        PageEntry("models", tr("Models"), partial(_make_models_page, context, theme), "Ctrl+Shift+M"),
+        PageEntry(MODELS, tr("Models"), partial(_make_models_page, context, theme), "Ctrl+Shift+M"),
     ]
 
 

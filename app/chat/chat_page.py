@@ -30,11 +30,21 @@ class ChatPage(QWidget):
 
     Signals:
         open_model_requested: the person wants to choose a model file.
+        find_model_requested: the person wants to look for a model.
     """
 
     open_model_requested = Signal()
+    find_model_requested = Signal()
 
-    def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        controller: ChatController,
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        can_find_models: bool = False,
+    ) -> None:
+        """``can_find_models`` says whether somebody listens to ``find_model_requested``."""
         super().__init__(parent)
         self.setObjectName("chatPage")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -45,7 +55,7 @@ class ChatPage(QWidget):
         self._failure = ""
         self._look = ("", QPoint())
         self.transcript = Transcript(theme)
-        self.empty = EmptyState(theme)
+        self.empty = EmptyState(theme, can_find=can_find_models)
         self.schema_picker = SchemaPicker(controller, theme)
         self.schema_picker.notice.connect(self.show_notice)
         self.composer = Composer(theme, self.schema_picker)
@@ -133,6 +143,7 @@ class ChatPage(QWidget):
         transcript.look_requested.connect(self._on_look)
         self.empty.suggestion_chosen.connect(self._on_suggestion)
         self.empty.open_requested.connect(self.open_model_requested)
+        self.empty.find_requested.connect(self.find_model_requested)
 
     def _wire_controller(self) -> None:
         controller = self._controller

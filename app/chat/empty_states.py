@@ -25,13 +25,17 @@ class EmptyState(QWidget):
     Signals:
         suggestion_chosen(text): put this into the composer.
         open_requested: choose a model file.
+        find_requested: look for a model to download.
     """
 
     suggestion_chosen = Signal(str)
     open_requested = Signal()
+    find_requested = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None, *, can_find: bool = False) -> None:
+        """``can_find`` says whether there is a page where models are found."""
         super().__init__(parent)
+        self._can_find = can_find
         self._theme = theme
         self._title = Label("", "title")
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -74,8 +78,8 @@ class EmptyState(QWidget):
         else:
             self._set(
                 tr("No model yet"),
-                tr("Fireside talks through a language model: one file that ends in .gguf. Open one that you have."),
-                "file",
+                tr("Fireside talks through a language model. Get one that fits here, or open one you have."),
+                "find",
             )
 
     def show_failed(self, reason: str) -> None:
@@ -95,10 +99,13 @@ class EmptyState(QWidget):
             button.hide()
             button.deleteLater()
         self._made = []
-        if kind == "file":
-            button = LookButton(self._theme, tr("Open a model file…"), "primary")
-            button.clicked.connect(self.open_requested)
-            self._add([button], Qt.AlignmentFlag.AlignHCenter)
+        if kind in {"file", "find"}:
+            open_file = LookButton(self._theme, tr("Open a model file…"), "primary" if kind == "file" else "")
+            open_file.clicked.connect(self.open_requested)
+            find = LookButton(self._theme, tr("Find a model"), "primary" if kind == "find" else "")
+            find.clicked.connect(self.find_requested)
+            buttons = [open_file, find] if kind == "file" else [find, open_file]
+            self._add(buttons if self._can_find else [open_file], Qt.AlignmentFlag.AlignHCenter)
         else:
             for suggestion in SUGGESTIONS:
                 button = ElidingButton(self._theme, suggestion, "choice")

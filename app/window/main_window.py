@@ -34,7 +34,7 @@ from app.window.command_palette import CommandPalette
 from app.window.commands import palette_commands
 from app.window.dialogs import show_about, show_shortcuts
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
-from app.window.pages import CHAT, SETTINGS, TRASH, PageEntry, Pages
+from app.window.pages import CHAT, MODELS, SETTINGS, TRASH, PageEntry, Pages
 from app.window.placement import placement_of, restore_placement
 from app.window.sidebar import Sidebar
 
@@ -74,7 +74,8 @@ class MainWindow(QMainWindow):
         self.bar = Bar(controller, self._theme)
         self.banner = NoticeBar(self._theme)
         self.banner.setProperty("look", "banner")
-        self.chat_page = ChatPage(controller, self._theme)
+        can_find_models = any(entry.name == MODELS for entry in features)
+        self.chat_page = ChatPage(controller, self._theme, can_find_models=can_find_models)
         self.options_panel = OptionsPanel(controller, settings, self._theme)
         self.pages = Pages(
             (
@@ -141,6 +142,7 @@ class MainWindow(QMainWindow):
         self.options_panel.notice.connect(self.chat_page.show_notice)
         self.options_panel.preset_shown.connect(self.bar.set_preset)
         self.chat_page.open_model_requested.connect(self._open_model)
+        self.chat_page.find_model_requested.connect(lambda: self.show_page(MODELS))
         self._settings.notice.connect(self.chat_page.show_notice)
         self.attention.show_requested.connect(self.come_forward)
         self.attention.quit_requested.connect(self._quit)

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 CHAT = "chat"
+MODELS = "models"
 TRASH = "trash"
 SETTINGS = "settings"
 

@@ -473,3 +473,18 @@ def test_several_chats_are_deleted_and_brought_back(window: MainWindow, fake: Fa
     assert len(fake.conversations) == 9
     _action(window, "Trash").trigger()
     assert window.pages.page("trash").isVisible()
+
+
+def test_without_a_model_the_way_to_one_is_offered(
+    fake: FakeController, settings: Settings, theme: Theme, qtbot: QtBot
+) -> None:
+    fake.model_info, fake.models = None, []
+    page = QWidget()
+    window = MainWindow(fake, settings, theme, [PageEntry("models", "Models", lambda: page)])  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window.show()
+    find, open_file = (button for button in window.chat_page.empty._made)
+    assert (find.text(), open_file.text()) == ("Find a model", "Open a model file…")
+    find.click()
+    assert window.pages.current_name == "models"
+    assert page.isVisible()
