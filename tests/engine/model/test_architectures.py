@@ -71,9 +71,7 @@ def test_an_old_layout_is_refused_by_the_tensor_it_lacks(tmp_path: Path) -> None
         load_plan(file)
 
 
-@pytest.mark.parametrize(
-    "name", ["qwen35", "qwen3next", "lfm2", "granitehybrid", "nemotron_h", "falcon-h1", "mamba2"]
-)
+@pytest.mark.parametrize("name", sorted({*golden_names("hybrid")} - {*REFUSED, OLD_LAYOUT}))
 def test_a_hybrid_carries_its_state_through_150_tokens_in_chunks(name: str, tmp_path: Path) -> None:
     golden = golden_of(name)
     assert golden.long_token_ids is not None
