@@ -114,6 +114,8 @@ def settings(qapp: QApplication) -> Settings:
 @pytest.fixture
 def theme(qapp: QApplication, settings: Settings) -> Iterator[Theme]:
     qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # widgets of earlier tests: else each is dressed again
+    for left in qapp.findChildren(Theme):  # by a test that brought its own window
+        left.setParent(None)
     dressed = Theme(qapp, settings)
     yield dressed
     settings.set("theme", "system")

@@ -24,7 +24,7 @@ def test_the_last_model_is_loaded_at_the_next_start(make_bench: BenchMaker) -> N
     first.context.settings.set("context_length", 512)
     make_bench.close(first)
     second = make_bench(None)
-    assert second.engine.commands[1:] == [LoadModel(path, 512, 0)]
+    assert second.engine.commands[1:] == [LoadModel(path, 512, 0, kv_type="f16")]
     second.qtbot.waitUntil(lambda: second.controller.model_info is not None, timeout=3000)
 
 

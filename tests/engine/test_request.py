@@ -33,7 +33,7 @@ class _Letters:
 def _begun(**options: Any) -> Request:
     request = Request(GenerateRequest("r", (Message(Role.USER, "Hi"),), **options), 0.0)
     sequence = Sequence("r", [1], Sampler(SamplingParams()), 100, frozenset())
-    request.begin(Prepared(sequence, _Letters(), ChannelSplitter(tools=(Tool("f"),)), ()))
+    request.begin(Prepared(sequence, _Letters(), ChannelSplitter(tools=(Tool("f"),)), (), 100))
     return request
 
 

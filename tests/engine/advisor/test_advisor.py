@@ -72,6 +72,7 @@ def test_the_estimate_is_within_a_tenth_of_what_is_taken(
         write_model(path, SHAPES["tiny"], "q4_k")
     else:
         path = request.getfixturevalue(f"{name}_path")
+    _measured(path, 1024)  # where kernels are compiled first, the compiler's memory counts too
     figures = _measured(path, 1024)
     assert figures["estimate"] == pytest.approx(figures["actual"], rel=0.1)
 
