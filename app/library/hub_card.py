@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
@@ -32,10 +33,12 @@ class HubCard(QFrame):
 
     Signals:
         opened(repository): the person wants to see its versions.
+        author_chosen(owner): show this owner's models.
         download_requested(detail, label): get this version.
     """
 
     opened = Signal(str)
+    author_chosen = Signal(str)
     download_requested = Signal(object, str)
 
     def __init__(self, model: HubModel, theme: Theme, parent: QWidget | None = None) -> None:
@@ -58,6 +61,9 @@ class HubCard(QFrame):
         self._about = TextButton(theme, tr("About this model"))
         self._about.clicked.connect(self._toggle_text)
         self._about.hide()
+        self._more = TextButton(theme, tr("More by {owner}", owner=model.owner))
+        self._more.clicked.connect(partial(self.author_chosen.emit, model.owner))
+        self._more.hide()
         self._text = Label("", "help")
         self._text.setWordWrap(True)
         self._text.hide()
@@ -82,6 +88,7 @@ class HubCard(QFrame):
         self._rows.hide()
         self._about_row = QHBoxLayout()
         self._about_row.addWidget(self._about)
+        self._about_row.addWidget(self._more)
         self._about_row.addStretch(1)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
@@ -112,6 +119,7 @@ class HubCard(QFrame):
         self._is_recommended = detail.recommended is not None
         self._text.setText(card_text(detail.card))
         self._about.setVisible(bool(self._text.text()))
+        self._more.show()
         headings = (tr("version"), tr("size"), tr("memory with 8k context"), tr("speed here"), tr("quality"))
         for column, heading in enumerate(headings):
             label = Label(heading, "heading")
@@ -174,6 +182,8 @@ class HubCard(QFrame):
         self._column.setContentsMargins(px(16), px(14), px(16), px(14))
         self._column.setSpacing(px(8))
         self._head.setSpacing(px(12))
+        self._about_row.setSpacing(px(16))
+        self._about_row.setContentsMargins(-px(3), 0, 0, 0)  # the buttons' own padding
         self._title_row.setSpacing(px(8))
         self._grid.setHorizontalSpacing(px(20))
         self._grid.setVerticalSpacing(px(6))
@@ -219,7 +229,7 @@ def count_text(count: int) -> str:
     """A large number in three digits: "1.2 M", "4.0 B"."""
     for value, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if count >= value:
-            return localised(f"{count / value:.1f}") + f" {letter}"
+            return localised(f"{count / value:.{0 if count >= 100 * value else 1}f}") + f" {letter}"
     return str(count)
 
 

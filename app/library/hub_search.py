@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from app.downloads.access import HubAccess
+from app.library.search_wish import SearchWish
 from app.tasks import TaskRunner
 from app.translation import tr
 from engine.errors import EngineError, ModelFileError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-MAX_RESULTS = 12
+MAX_RESULTS = 20
 CLOSING_WAIT_S = 0.2
 
 
@@ -67,7 +68,7 @@ class HubSearch(QObject):
         self._last_search = 0
         self._is_closed = False
 
-    def search(self, query: str, sort: str = "TRENDING") -> None:
+    def search(self, query: str, wish: SearchWish) -> None:
         """Look for models; ``found`` or ``failed`` follows."""
         self._last_search += 1
         number = self._last_search
@@ -81,7 +82,7 @@ class HubSearch(QObject):
                 self.failed.emit(sentence_of(error))
 
         if not self._is_closed:
-            self._searches.run(lambda: self._search(query, sort), on_found, on_error)
+            self._searches.run(lambda: self._search(query, wish), on_found, on_error)
 
     def describe(self, repository: str) -> None:
         """Look at one repository; ``described`` or ``describe_failed`` follows."""
@@ -98,11 +99,12 @@ class HubSearch(QObject):
         self._searches.close(CLOSING_WAIT_S)
         self._details.close(CLOSING_WAIT_S)
 
-    def _search(self, query: str, sort: str) -> list[HubModel]:
+    def _search(self, query: str, wish: SearchWish) -> list[HubModel]:
         from engine.hub.client import Sort
 
         with self._access.client() as client:
-            return list(client.search(query, sort=Sort[sort], limit=MAX_RESULTS))
+            wanted = wish.filter(self._models_folder)
+            return list(client.search(query, sort=Sort[wish.sort], wanted=wanted, limit=MAX_RESULTS))
 
     def _describe(self, name: str) -> HubDetail:
         from engine.advisor import look_at_machine, recommend, shape_of

@@ -7,31 +7,22 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QFrame,
-    QHBoxLayout,
-    QInputDialog,
-    QLineEdit,
-    QMenu,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QMenu, QVBoxLayout, QWidget
 
 from app.downloads.download_card import DownloadCard
-from app.library.hub_card import HubCard
+from app.library.hub_results import HubResults
 from app.library.hub_search import HubDetail, version_of
 from app.library.library import size_text
 from app.library.local_card import LocalCard
 from app.library.models_work import MachineFacts, ModelsWork
-from app.library.starters import StarterOffer, starter_offers
+from app.library.starter_card import StarterCard
+from app.library.starters import StarterOffer
 from app.library.storage_card import StorageCard
 from app.theme import Theme
 from app.translation import localised, tr, trn
-from app.widgets.buttons import IconButton, LookButton
-from app.widgets.label import ElidingLabel, Label
+from app.widgets.label import ElidingLabel
 from app.widgets.notice_bar import NoticeBar
+from app.widgets.page_parts import PageBar, ScrollingColumn
 from engine.library import FileState, FoundModel
 
 _COLUMN_PX = 1000
@@ -56,22 +47,15 @@ class ModelsPage(QWidget):
         self._work = work
         self._theme = theme
         self._downloads: dict[str, DownloadCard] = {}
-        self._results: dict[str, HubCard] = {}
         self._machine = ElidingLabel("", "muted")
         self._machine.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.search = QLineEdit()
-        self.search.setPlaceholderText(tr("Find a model: words of its name, then Enter"))
-        self.search.setAccessibleName(tr("Find a model at the hub"))
-        self.search.returnPressed.connect(self._on_search)
-        self.setFocusProxy(self.search)
         self.notice_bar = NoticeBar(theme)
-        self._status = Label("", "help")
-        self._status.setWordWrap(True)
-        self._status.hide()
-        self._starter = self._make_starter()
+        self.results = HubResults(work.search, theme)
+        self.first_focus = self.results.search
+        self._starter = StarterCard(theme)
         self.local = LocalCard(theme, work.speed_text)
         self._storage = StorageCard(theme)
-        self._download_box, self._result_box = QVBoxLayout(), QVBoxLayout()
+        self._download_box = QVBoxLayout()
         self._lay_out()
         self._wire()
         self._apply_metrics()
@@ -82,64 +66,19 @@ class ModelsPage(QWidget):
     # ------------------------------------------------------------------------------------------ layout
 
     def _lay_out(self) -> None:
-        self._head = QWidget()
-        self._head.setObjectName("bar")
-        self._head.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._head_row = QHBoxLayout(self._head)
-        close = IconButton(self._theme, "close", tr("Back to the chat (Esc)"))
-        close.clicked.connect(self.closed)
-        self._head_row.addWidget(Label(tr("Models"), "section"))
-        self._head_row.addWidget(self._machine, 1)
-        self._head_row.addWidget(close)
-        self._body = QWidget()
-        self._column = QVBoxLayout(self._body)
-        self._column.addWidget(self.search)
-        self._column.addWidget(self.notice_bar)
-        self._column.addLayout(self._download_box)
-        self._column.addWidget(self._status)
-        self._column.addLayout(self._result_box)
-        self._column.addWidget(self._starter)
-        self._column.addWidget(self.local)
-        self._column.addWidget(self._storage)
-        self._column.addStretch(1)
-        self._scroll = QScrollArea()
-        self._scroll.setAccessibleName(tr("Models"))
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        holder = QWidget()
-        self._holder = QHBoxLayout(holder)
-        self._holder.addStretch(1)
-        self._holder.addWidget(self._body, 1000)
-        self._holder.addStretch(1)
-        self._scroll.setWidget(holder)
+        bar = PageBar(self._theme, tr("Models"), self._machine)
+        bar.closed.connect(self.closed)
+        scroll = ScrollingColumn(self._theme, tr("Models"), _COLUMN_PX, 12)
+        scroll.column.addWidget(self.results.head)
+        scroll.column.addWidget(self.notice_bar)
+        scroll.column.addLayout(self._download_box)
+        for widget in (self.results, self._starter, self.local, self._storage):
+            scroll.column.addWidget(widget)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
-        whole.addWidget(self._head)
-        whole.addWidget(self._scroll, 1)
-
-    def _make_starter(self) -> QFrame:
-        """What a first start offers: one good model for this machine, and one tiny."""
-        card = QFrame()
-        card.setProperty("look", "card")
-        self._starter_column = QVBoxLayout(card)
-        self._starter_column.addWidget(Label(tr("Begin with one of these"), "section"))
-        text = Label(tr("Chosen for this machine's memory. Any file that ends in .gguf will do, too."), "help")
-        text.setWordWrap(True)
-        self._starter_column.addWidget(text)
-        for index, offer in enumerate(starter_offers()):
-            row = QHBoxLayout()
-            row.addWidget(Label(offer.name, "strong"))
-            about = tr("tiny: quick everywhere, and it knows little") if offer.is_tiny else tr("good for its size")
-            row.addWidget(ElidingLabel(f"{tr('about {size}', size=size_text(offer.size))} · {about}", "muted"), 1)
-            button = LookButton(self._theme, tr("Get it"), "" if index else "primary")
-            button.setAccessibleName(tr("Get {name}", name=offer.name))
-            button.clicked.connect(partial(self._get_starter, offer))
-            row.addWidget(button)
-            self._starter_column.addLayout(row)
-        return card
+        whole.addWidget(bar)
+        whole.addWidget(scroll, 1)
 
     def _wire(self) -> None:
         work = self._work
@@ -149,10 +88,10 @@ class ModelsPage(QWidget):
         work.queue.changed.connect(self._show_downloads)
         work.queue.finished.connect(self._on_finished)
         work.queue.failed.connect(self.notice_bar.show_text)
-        work.search.found.connect(self._on_found)
-        work.search.failed.connect(self._on_search_failed)
-        work.search.described.connect(self._on_described)
         work.search.describe_failed.connect(self._on_describe_failed)
+        self.results.changed.connect(self._show_starter)
+        self.results.download_requested.connect(self._on_download)
+        self._starter.chosen.connect(self._get_starter)
         work.machine_known.connect(self._show_machine)
         work.disk_known.connect(self._storage.show_use)
         work.notice.connect(self.notice_bar.show_text)
@@ -174,40 +113,8 @@ class ModelsPage(QWidget):
 
     # ------------------------------------------------------------------------------------------ the hub
 
-    def find_at_hub(self, query: str) -> None:
-        """Search the hub."""
-        self.search.setText(query)
-        self._on_search()
-
-    def _on_search(self) -> None:
-        self._say(tr("Searching…"))
-        self._clear_results()
-        self._work.search.search(self.search.text())
-
-    def _on_found(self, models: list[object]) -> None:
-        self._clear_results()
-        for model in models:
-            card = HubCard(model, self._theme)  # type: ignore[arg-type]
-            card.opened.connect(self._work.search.describe)
-            card.download_requested.connect(self._on_download)
-            self._results[card.model.repository] = card
-            self._result_box.addWidget(card)
-        nothing = tr("Nothing was found; try fewer or other words.")
-        self._say("" if models else nothing)
-        if models:
-            next(iter(self._results.values())).open()
-
-    def _on_search_failed(self, text: str) -> None:
-        self._say(f"{text} {tr('What is on this machine works without.')}")
-
-    def _on_described(self, repository: str, detail: HubDetail) -> None:
-        if repository in self._results:
-            self._results[repository].show_detail(detail)
-
     def _on_describe_failed(self, repository: str, text: str) -> None:
-        if repository in self._results:
-            self._results[repository].show_failed(text)
-        else:
+        if not self.results.shows(repository):
             self.notice_bar.show_text(text)
 
     def _on_download(self, detail: HubDetail, label: str) -> None:
@@ -219,16 +126,6 @@ class ModelsPage(QWidget):
     def _get_starter(self, offer: StarterOffer) -> None:
         self.notice_bar.show_text(tr("Looking for {name}…", name=offer.name), for_ms=10_000)
         self._work.get(offer.repository)
-
-    def _clear_results(self) -> None:
-        for card in self._results.values():
-            card.hide()
-            card.deleteLater()
-        self._results = {}
-
-    def _say(self, text: str) -> None:
-        self._status.setText(text)
-        self._status.setVisible(bool(text))
 
     # ------------------------------------------------------------------------------------------ this machine
 
@@ -252,7 +149,7 @@ class ModelsPage(QWidget):
 
     def _show_starter(self) -> None:
         is_usable = any(model.state is FileState.READY for model in self._work.library.models)
-        self._starter.setVisible(not is_usable and not self._downloads and not self._results)
+        self._starter.setVisible(not is_usable and not self._downloads and self.results.is_empty)
 
     def _show_machine(self, facts: MachineFacts) -> None:
         parts = [tr("{size} memory", size=size_text(facts.memory))]
@@ -336,18 +233,7 @@ class ModelsPage(QWidget):
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
-        self._head.setFixedHeight(px(48))
-        self._head_row.setContentsMargins(px(16), 0, px(12), 1)
-        self._head_row.setSpacing(px(12))
-        self._holder.setContentsMargins(px(16), px(16), px(16), px(20))
-        self._body.setMaximumWidth(px(_COLUMN_PX))
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(px(12))
         self._download_box.setSpacing(px(12))
-        self._result_box.setSpacing(px(12))
-        self.search.setFixedHeight(px(40))
-        self._starter_column.setContentsMargins(px(16), px(14), px(16), px(16))
-        self._starter_column.setSpacing(px(10))
 
 
 def _dropped(event: QDropEvent) -> list[Path]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLineEdit, QVBoxLayout, QWidget
 
 from app.settings import SETTINGS, Setting, Settings
 from app.theme import Theme
 from app.translation import tr
-from app.widgets.buttons import IconButton
 from app.widgets.label import Label
+from app.widgets.page_parts import PageBar, ScrollingColumn
 from app.widgets.setting_row import SettingRow
 
 _COLUMN_PX = 760
@@ -40,30 +40,18 @@ class PreferencesPage(QWidget):
         self.first_focus = self.search
         self._nothing = Label(tr("No setting has these words."), "help")
         self._nothing.hide()
-        self._head = self._make_head()
-        self._body = QWidget()
-        self._column = QVBoxLayout(self._body)
+        bar = PageBar(theme, tr("Settings"))
+        bar.closed.connect(self.closed)
+        self._scroll = ScrollingColumn(theme, tr("Settings"), _COLUMN_PX, 14)
+        self._column = self._scroll.column
         self._column.addWidget(self.search)
         self._column.addWidget(self._nothing)
         for group, rows in groupby((row for row in SETTINGS if row.title), key=lambda row: row.group):
             self._add_group(group, list(rows))
-        self._column.addStretch(1)
-        self._scroll = QScrollArea()
-        self._scroll.setAccessibleName(tr("Settings"))
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        holder = QWidget()
-        self._holder = QHBoxLayout(holder)
-        self._holder.addStretch(1)
-        self._holder.addWidget(self._body, 1000)
-        self._holder.addStretch(1)
-        self._scroll.setWidget(holder)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
-        whole.addWidget(self._head)
+        whole.addWidget(bar)
         whole.addWidget(self._scroll, 1)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
@@ -71,19 +59,6 @@ class PreferencesPage(QWidget):
     def rows(self) -> list[SettingRow]:
         """All rows, shown or filtered away."""
         return [row for _, rows in self._cards for row in rows]
-
-    def _make_head(self) -> QWidget:
-        head = QWidget()
-        head.setObjectName("bar")
-        head.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._head_row = QHBoxLayout(head)
-        title = Label(tr("Settings"), "section")
-        close = IconButton(self._theme, "close", tr("Back to the chat (Esc)"))
-        close.clicked.connect(self.closed)
-        self._head_row.addWidget(title)
-        self._head_row.addStretch(1)
-        self._head_row.addWidget(close)
-        return head
 
     def _add_group(self, group: str, table: list[Setting]) -> None:
         card = QFrame()
@@ -112,12 +87,6 @@ class PreferencesPage(QWidget):
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
-        self._head.setFixedHeight(px(48))
-        self._head_row.setContentsMargins(px(16), 0, px(12), 1)
-        self._holder.setContentsMargins(px(24), px(20), px(24), px(24))
-        self._body.setMaximumWidth(px(_COLUMN_PX))
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(px(14))
         self.search.setFixedHeight(px(38))
         for card, _ in self._cards:
             layout = card.layout()

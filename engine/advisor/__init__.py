@@ -6,7 +6,7 @@ advice    both together: fits or not, tokens a second, seconds to read, and whic
 measured  figures of models that have run, which replace the estimates
 """
 
-from engine.advisor.advice import Advice, Fit, advise, recommend
+from engine.advisor.advice import Advice, Fit, advise, most_parameters, recommend, supported_architectures
 from engine.advisor.machine import Machine, Speeds, known_speeds, look_at_machine, measure_speeds
 from engine.advisor.measured import MeasuredFigures, MeasuredSpeed
 from engine.advisor.shape import MemoryNeed, ModelShape, memory_need, shape_of
@@ -25,6 +25,8 @@ __all__ = [
     "look_at_machine",
     "measure_speeds",
     "memory_need",
+    "most_parameters",
     "recommend",
     "shape_of",
+    "supported_architectures",
 ]

@@ -10,6 +10,7 @@ from engine.advisor.machine import Machine, Speeds
 from engine.advisor.shape import MemoryNeed, ModelShape, memory_need
 from engine.gguf.quantizations import quality_of
 from engine.gguf.tensor_types import TensorType
+from engine.model.architectures import ROWS
 
 CONTEXT_LENGTH = 8192
 READ_TOKENS = 4096
@@ -17,6 +18,9 @@ SYSTEM_BYTES = 1 << 30  # what the rest of the system needs at least
 COMFORT = 0.75  # of the memory, up to which a model fits without closing other programs
 OP_SECONDS = 3e-6  # each op waits once for all threads
 MIN_TOKENS_PER_SECOND = 6.0  # slower than people read
+BYTES_PER_PARAMETER = 0.62  # of Q4_K_M
+FIXED_BYTES = 13e8  # the KV cache of 8k tokens, as models from 1 B to 14 B take it, and the process
+BYTES_PER_TINY_PARAMETER = 2.5  # of models below 1 B, all together
 CONTEXTS = (131072, 65536, 32768, 16384, 8192, 4096, 2048)
 
 
@@ -77,6 +81,20 @@ def advise(shape: ModelShape, machine: Machine, context_length: int = CONTEXT_LE
         total_bytes=machine.total_bytes,
         is_measured=machine.speeds.is_measured,
     )
+
+
+def most_parameters(machine: Machine) -> int:
+    """Parameters of the largest model that fits here in a version that is still good, with a context of 8k.
+
+    A guess for a search, which knows no more than the number of parameters; the header tells more.
+    """
+    room = min(machine.available_bytes, machine.total_bytes * COMFORT)
+    return max(1, int(max((room - FIXED_BYTES) / BYTES_PER_PARAMETER, room / BYTES_PER_TINY_PARAMETER)))
+
+
+def supported_architectures() -> frozenset[str]:
+    """Names of the architectures that the engine runs."""
+    return frozenset(row.name for row in ROWS)
 
 
 def tokens_per_second(shape: ModelShape, speeds: Speeds, depth: int) -> float:

@@ -1,6 +1,7 @@
 """The hub: search, what a repository holds, headers before a download, and downloads that survive.
 
     names        the files of a repository: versions, shards, companions; names that must not be stored
+    filters      what a search leaves out
     client       search and metadata through ``huggingface_hub``, whose telemetry and transfers stay off
     faults       what goes wrong on the way, in one sentence each
     connection   requests of our own, with the token for the hub's origin alone

@@ -7,6 +7,7 @@ that makes no sense is left out.
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,11 +21,15 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from engine.errors import HubAnswerError, HubNotFoundError
 from engine.hub.connection import CONNECT_TIMEOUT_S, DEFAULT_ENDPOINT, STALLED_AFTER_S, Connection
 from engine.hub.faults import fault_of_exception, fault_of_status
+from engine.hub.filters import SearchFilter
 from engine.hub.names import FileGroups, RemoteFile, group_files, is_repository
 
 MAX_FILES = 20_000
 MAX_CARD_BYTES = 1 << 20
 MAX_RESULTS = 1000
+MAX_SIFTED = 200
+SPARE = 4  # times as many are asked for where a mirror may not have sifted
+NO_FILTER = SearchFilter()
 MAX_TEXT = 300
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _EXPAND: list[Any] = ["author", "downloads", "gated", "gguf", "lastModified", "likes", "private", "tags"]
@@ -116,28 +121,30 @@ class HubClient:
         query: str = "",
         *,
         sort: Sort = Sort.TRENDING,
-        author: str = "",
+        wanted: SearchFilter = NO_FILTER,
         limit: int = 20,
-        is_open_only: bool = False,
     ) -> Iterator[HubModel]:
-        """Models with GGUF files, at most ``limit``, page by page as they are taken."""
+        """Models with GGUF files, at most ``limit``, page by page as they are taken.
+
+        What the hub cannot sift by is sifted here, among the first MAX_SIFTED that it returns.
+        """
+        limit = max(0, min(limit, MAX_RESULTS))
+        num_asked = MAX_SIFTED if wanted.sifts_here else limit if wanted == NO_FILTER else SPARE * limit
         items = self._asked(
             "the search",
             lambda: self._api.list_models(
-                filter="gguf",
+                filter=wanted.tags,
                 search=query.strip()[:MAX_TEXT] or None,
-                author=author.strip() or None,
+                author=wanted.author.strip() or None,
                 sort=sort.value,
-                gated=False if is_open_only else None,
-                limit=min(limit, MAX_RESULTS),
+                gated=False if wanted.is_open_only else None,
+                limit=max(num_asked, limit),
                 expand=_EXPAND,
                 token=self._token,
             ),
         )
-        for item in items:
-            model = _model(item)
-            if model is not None:
-                yield model
+        models = (model for item in items if (model := _model(item)) is not None and wanted.accepts(model))
+        yield from itertools.islice(models, limit)
 
     def repository(self, name: str, revision: str = "main") -> HubRepository:
         """A repository with its files, their sizes and hashes."""

@@ -19,11 +19,13 @@ from app.library.hub_search import HubSearch
 from app.library.library import ModelLibrary
 from app.library.models_page import ModelsPage, _dropped
 from app.library.models_work import ModelsWork, person_folders
+from app.library.search_wish import SearchWish
 from app.library.starters import starter_offers
 from app.model_session import ModelSession
 from app.paths import AppPaths
 from app.settings import Settings
 from app.theme import Theme
+from app.widgets.buttons import ChoiceButton
 from engine.advisor import machine as machine_module
 from engine.protocol import RequestStats
 from tests.app.fake_engine import FakeEngine
@@ -90,10 +92,10 @@ def _texts(page: ModelsPage) -> str:
 
 
 def test_find_download_and_chat(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
-    page.find_at_hub("smol")
+    page.results.find("smol")
     qtbot.waitUntil(lambda: "recommended for this machine" in _texts(page), timeout=WAIT_MS)
     shown = _texts(page)
-    for expected in ("by acme · 134.5 M parameters · 8k context", "1.2 M downloads", "98 MB", "GB · fits", "good"):
+    for expected in ("by acme · 135 M parameters · 8k context", "1.2 M downloads", "98 MB", "GB · fits", "good"):
         assert expected in shown, shown
     _button(page, "Download Smol Q4_1").click()
     path = tmp_path / "models" / "acme" / "Smol-GGUF" / "Smol-Q4_1.gguf"
@@ -103,6 +105,57 @@ def test_find_download_and_chat(page: ModelsPage, qtbot: QtBot, tmp_path: Path) 
         _button(page, "Chat").click()
     assert chosen.args == [path]
     qtbot.waitUntil(lambda: "Already here" in _texts(page) and "tok/s" in _texts(page), timeout=WAIT_MS)
+
+
+def test_the_page_begins_in_the_search_field(page: ModelsPage) -> None:
+    assert page.first_focus is page.results.search
+    assert page.focusProxy() is None  # one would take the way back out of the order of Tab
+
+
+def test_order_and_filters_ask_again(page: ModelsPage, hub: LoopbackHub, qtbot: QtBot) -> None:
+    facts = {"total": 70 * 10**9, "architecture": "llama"}
+    hub.add("acme/Smol-large-70B-GGUF", {}, downloads=2_000_000, gguf=facts)
+    hub.add("zeta/Smol-alien", {}, gguf={"total": 10**6, "architecture": "unheard-of"}, gated="auto")
+    controls = page.results.controls
+
+    def shown() -> list[str]:
+        return list(page.results._cards)
+
+    def choose(name: str, words: str) -> None:
+        button = next(each for each in controls.findChildren(ChoiceButton) if each._name == name)
+        next(action for action in button.make_menu().actions() if action.text() == words).trigger()
+
+    choose("Order", "Most downloads")
+    assert hub.log == []  # nothing is asked before the person searches
+    page.results.find("smol")
+    qtbot.waitUntil(lambda: shown() == ["acme/Smol-large-70B-GGUF", "acme/Smol-GGUF"], timeout=WAIT_MS)
+    choose("Architecture", "Any architecture")
+    qtbot.waitUntil(lambda: len(shown()) == 3, timeout=WAIT_MS)
+    choose("Size", "Fits this machine")
+    qtbot.waitUntil(lambda: shown() == ["acme/Smol-GGUF", "zeta/Smol-alien"], timeout=WAIT_MS)
+    choose("Licence", "No terms to accept")
+    qtbot.waitUntil(lambda: shown() == ["acme/Smol-GGUF"], timeout=WAIT_MS)
+    choose("Size", "8 to 20 B parameters")
+    qtbot.waitUntil(lambda: "fewer filters" in _texts(page), timeout=WAIT_MS)
+    controls.set_wish(SearchWish())
+    controls.set_author("zeta")
+    qtbot.waitUntil(lambda: "fewer filters" in _texts(page) and shown() == [], timeout=WAIT_MS)
+    assert [request.path for request in hub.log].count("/api/models") >= 6
+
+
+def test_each_range_of_sizes_has_bounds(tmp_path: Path) -> None:
+    bounds = {}
+    for size in ("", "small", "medium", "large", "huge"):
+        wanted = SearchWish(size=size).filter(tmp_path)
+        bounds[size] = (wanted.min_parameters, wanted.max_parameters)
+    billion = 10**9
+    assert bounds == {
+        "": (0, 0), "small": (0, 2 * billion), "medium": (2 * billion, 8 * billion),
+        "large": (8 * billion, 20 * billion), "huge": (20 * billion, 0),
+    }  # fmt: skip
+    assert SearchWish(size="fits").filter(tmp_path).max_parameters > 0
+    assert SearchWish(license="open").filter(tmp_path).is_open_only
+    assert SearchWish(license="mit").filter(tmp_path).license == "mit"
 
 
 def test_pause_resume_and_cancel(page: ModelsPage, hub: LoopbackHub, qtbot: QtBot, tmp_path: Path) -> None:
@@ -120,7 +173,7 @@ def test_pause_resume_and_cancel(page: ModelsPage, hub: LoopbackHub, qtbot: QtBo
 
 def test_offline_says_so_and_harms_nothing(page: ModelsPage, qtbot: QtBot) -> None:
     page._work._settings.set("hub_endpoint", "http://127.0.0.1:1")
-    page.find_at_hub("smol")
+    page.results.find("smol")
     qtbot.waitUntil(lambda: "cannot be reached" in _texts(page), timeout=WAIT_MS)
     assert "What is on this machine works without." in _texts(page)
 

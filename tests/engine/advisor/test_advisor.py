@@ -23,8 +23,10 @@ from engine.advisor import (
     look_at_machine,
     measure_speeds,
     memory_need,
+    most_parameters,
     recommend,
     shape_of,
+    supported_architectures,
 )
 from engine.advisor.advice import main_type, read_seconds, tokens_per_second, versions_advice
 from engine.bench.synthetic import SHAPES, write_model
@@ -139,6 +141,20 @@ def test_the_best_version_is_good_and_quick(smollm2_path: Path) -> None:
     assert recommend(versions_advice(shape, slow, rows, 8192)) == "Q4_K_M"
     assert recommend(versions_advice(shape, _machine(total=4 * GB, available=2 * GB), rows, 8192)) == "Q2_K"
     assert recommend(versions_advice(shape, _machine(total=GB, available=GB), rows, 8192)) is None
+
+
+@pytest.mark.parametrize(
+    ("total_gb", "available_gb", "least", "most"),
+    [(16, 12, 15e9, 20e9), (8, 5, 5e9, 7e9), (64, 60, 70e9, 78e9), (2, 1, 3e8, 5e8), (1, 0, 1, 1)],
+)
+def test_the_largest_model_to_search_for(total_gb: int, available_gb: int, least: float, most: float) -> None:
+    """Published sizes of Q4_K_M: 4.9 GB for 8 B, 9.0 GB for 14.8 B, 20 GB for 32.8 B, 42.5 GB for 70.6 B."""
+    assert least <= most_parameters(_machine(total_gb * GB, available_gb * GB)) <= most
+
+
+def test_supported_architectures_have_their_names() -> None:
+    assert {"llama", "gemma3", "qwen3"} <= supported_architectures()
+    assert "clip" not in supported_architectures()
 
 
 @pytest.mark.parametrize(

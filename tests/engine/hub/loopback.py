@@ -65,6 +65,7 @@ class LoopbackHub:
         self.always: dict[str, Fault] = {}
         self.log: list[Asked] = []
         self.num_sent = 0
+        self.is_mirror = False  # a mirror that sifts by the words alone
         self.lock = threading.Lock()
         self._servers = [self._serve("hub"), self._serve("store")]
         self.url, self.store_url = (f"http://127.0.0.1:{server.server_address[1]}" for server in self._servers)
@@ -110,6 +111,16 @@ def loopback_hub() -> Iterator[LoopbackHub]:
         hub.close()
 
 
+def _is_wanted(name: str, facts: dict[str, Any], query: dict[str, list[str]]) -> bool:
+    """What the hub itself sifts by."""
+    owner = name.split("/")[0]
+    return (
+        all(tag in facts["tags"] for tag in query.get("filter", []))
+        and query.get("author", [owner]) == [owner]
+        and not ("gated" in query and facts.get("gated"))
+    )
+
+
 class _Handler(BaseHTTPRequestHandler):
     hub: LoopbackHub
     role: str
@@ -144,11 +155,11 @@ class _Handler(BaseHTTPRequestHandler):
         found = [
             self._info(name, facts, with_files=False)
             for name, facts in self.hub.repositories.items()
-            if wanted in name.lower() and all(tag in facts["tags"] for tag in query.get("filter", []))
+            if wanted in name.lower() and (self.hub.is_mirror or _is_wanted(name, facts, query))
         ]
-        key = {"downloads": "downloads", "likes": "likes"}.get(query.get("sort", [""])[0])
-        if key:
-            found.sort(key=lambda info: -info[key])
+        key = query.get("sort", ["trendingScore"])[0]
+        if key != "trendingScore":
+            found.sort(key=lambda info: info[key], reverse=True)
         start = int(query.get("cursor", ["0"])[0])
         headers = {}
         if start + PAGE < len(found):
@@ -188,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
             "id": name,
             "modelId": name,
             "sha": facts["sha"],
-            "lastModified": "2026-01-02T03:04:05.000Z",
+            "lastModified": facts.get("updated", "2026-01-02T03:04:05.000Z"),
             "private": facts.get("private", False),
             "gated": facts.get("gated", False),
             "downloads": facts.get("downloads", 1),

@@ -18,6 +18,7 @@ from engine.errors import (
     NotGGUFError,
 )
 from engine.hub.client import HubClient, Sort
+from engine.hub.filters import SearchFilter, parameters_in
 from engine.hub.remote_header import FIRST_BYTES, fetch_header
 from tests.engine.hub.loopback import TOKEN, Fault, LoopbackHub
 from tests.gguf_writer import encode_gguf
@@ -37,6 +38,79 @@ def test_search_pages_sorts_and_leaves_nonsense_out(hub: LoopbackHub, connect: C
     assert (found[0].num_parameters, found[0].architecture) == (10**9, "llama")
     assert len(hub.asked("hub")) == 2  # pages of two: only those that are needed
     assert [model.repository for model in connect(hub.url).search("acme")][-1] == "acme/third-4-GGUF"
+
+
+def _shelf(hub: LoopbackHub) -> None:
+    """Six repositories that differ in all that can be sorted and sifted by."""
+    rows = [
+        ("acme/tiny-135M-GGUF", "mit", 0, "llama", False, 1, 9),
+        ("acme/middle-GGUF", "apache-2.0", 4 * 10**9, "qwen3", False, 5, 5),
+        ("acme/large-70B", "llama3", 0, "llama", "manual", 9, 1),
+        ("zeta/alien-GGUF", "mit", 4 * 10**9, "unheard-of", False, 3, 3),
+        ("zeta/mystery", "mit", 0, "", False, 2, 2),
+        ("zeta/mixture-8x7B", "apache-2.0", 0, "llama", "auto", 4, 4),
+    ]
+    for day, (name, license, total, architecture, gated, downloads, likes) in enumerate(rows, 1):
+        facts = {"architecture": architecture, **({"total": total} if total else {})} if architecture else None
+        hub.add(
+            name, {}, tags=["gguf", f"license:{license}"], gguf=facts, gated=gated, downloads=downloads,
+            likes=likes, updated=f"2026-01-{day:02}T00:00:00.000Z",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        (Sort.DOWNLOADS, ["large", "middle", "mixture", "alien", "mystery", "tiny"]),
+        (Sort.LIKES, ["tiny", "middle", "mixture", "alien", "mystery", "large"]),
+        (Sort.UPDATED, ["mixture", "mystery", "alien", "large", "middle", "tiny"]),
+        (Sort.TRENDING, ["tiny", "middle", "large", "alien", "mystery", "mixture"]),
+    ],
+)
+def test_each_order(hub: LoopbackHub, connect: Connect, sort: Sort, expected: list[str]) -> None:
+    _shelf(hub)
+    found = [model.repository.split("/")[1].split("-")[0] for model in connect(hub.url).search(sort=sort)]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (SearchFilter(), {"tiny", "middle", "large", "alien", "mystery", "mixture"}),
+        (SearchFilter(author="ACME"), set()),  # the hub itself tells them apart by case
+        (SearchFilter(author="acme"), {"tiny", "middle", "large"}),
+        (SearchFilter(license="mit"), {"tiny", "alien", "mystery"}),
+        (SearchFilter(is_open_only=True), {"tiny", "middle", "alien", "mystery"}),
+        (SearchFilter(max_parameters=5 * 10**9), {"tiny", "middle", "alien", "mystery"}),
+        (SearchFilter(min_parameters=10**9), {"middle", "alien", "large", "mixture"}),
+        (SearchFilter(min_parameters=10**9, max_parameters=60 * 10**9), {"middle", "alien", "mixture"}),
+        (
+            SearchFilter(architectures=frozenset({"llama", "qwen3"})),
+            {"tiny", "middle", "large", "mystery", "mixture"},
+        ),
+    ],
+)
+def test_each_filter(hub: LoopbackHub, connect: Connect, wanted: SearchFilter, expected: set[str]) -> None:
+    _shelf(hub)
+    models = connect(hub.url).search(wanted=wanted)
+    assert {model.repository.split("/")[1].split("-")[0] for model in models} == expected
+
+
+def test_a_mirror_that_sifts_nothing_is_sifted_here(hub: LoopbackHub, connect: Connect) -> None:
+    _shelf(hub)
+    hub.is_mirror = True
+    wanted = SearchFilter(author="zeta", license="mit", is_open_only=True)
+    found = [model.repository for model in connect(hub.url).search(wanted=wanted, limit=2)]
+    assert found == ["zeta/alien-GGUF", "zeta/mystery"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("Qwen3 4B", 4 * 10**9), ("gemma 3 270m it", 270 * 10**6), ("Mixtral 8x7B Instruct v0.1", 56 * 10**9),
+     ("Phi 3.5 mini", 0), ("Llama 3.2 1.5B", 1_500_000_000), ("v4bit model", 0), ("4bpw", 0)],
+)  # fmt: skip
+def test_the_size_that_a_name_states(name: str, expected: int) -> None:
+    assert parameters_in(name) == expected
 
 
 def test_pages_are_fetched_as_they_are_taken(hub: LoopbackHub, connect: Connect) -> None:

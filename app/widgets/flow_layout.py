@@ -1,0 +1,80 @@
+"""A layout in rows, which wrap like words."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
+
+
+class FlowLayout(QLayout):
+    """Lays widgets out in rows, as many as their widths need."""
+
+    def __init__(self, spacing: int, *, align_right: bool = False, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._items: list[QLayoutItem] = []
+        self._align_right = align_right
+        self.setContentsMargins(0, 0, 0, 0)
+        self.setSpacing(spacing)
+
+    def addItem(self, item: QLayoutItem) -> None:
+        self._items.append(item)
+
+    def count(self) -> int:
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:
+        return self._items.pop(index) if 0 <= index < len(self._items) else None
+
+    def expandingDirections(self) -> Qt.Orientation:
+        return Qt.Orientation(0)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._arrange(QRect(0, 0, width, 0), is_test=True)
+
+    def setGeometry(self, rectangle: QRect) -> None:
+        super().setGeometry(rectangle)
+        self._arrange(rectangle, is_test=False)
+
+    def sizeHint(self) -> QSize:
+        widths = [item.sizeHint().width() for item in self._items]
+        heights = [item.sizeHint().height() for item in self._items]
+        return QSize(sum(widths) + self.spacing() * max(0, len(widths) - 1), max(heights, default=0))
+
+    def minimumSize(self) -> QSize:
+        sizes = [item.minimumSize() for item in self._items]
+        return QSize(
+            max((size.width() for size in sizes), default=0), max((size.height() for size in sizes), default=0)
+        )
+
+    def _arrange(self, room: QRect, *, is_test: bool) -> int:
+        """Place the items, or only measure; gives the height that they need."""
+        rows: list[list[QLayoutItem]] = []
+        used = 0
+        for item in self._items:
+            width = item.sizeHint().width()
+            if not rows or (rows[-1] and used + self.spacing() + width > room.width()):
+                rows.append([])
+                used = -self.spacing()
+            rows[-1].append(item)
+            used += self.spacing() + width
+        top = room.top()
+        for row in rows:
+            height = max(item.sizeHint().height() for item in row)
+            if not is_test:
+                self._place(row, room, top)
+            top += height + self.spacing()
+        return max(0, top - self.spacing() - room.top())
+
+    def _place(self, row: list[QLayoutItem], room: QRect, top: int) -> None:
+        widths = [min(item.sizeHint().width(), room.width()) for item in row]
+        total = sum(widths) + self.spacing() * (len(row) - 1)
+        left = room.right() + 1 - total if self._align_right else room.left()
+        for item, width in zip(row, widths, strict=True):
+            item.setGeometry(QRect(QPoint(left, top), QSize(width, item.sizeHint().height())))
+            left += width + self.spacing()

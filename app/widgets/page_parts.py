@@ -1,0 +1,87 @@
+"""What pages beside the chat have in common: a bar with the way back, and one column of cards that scrolls."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.theme import Theme
+from app.translation import tr
+from app.widgets.buttons import IconButton
+from app.widgets.label import Label
+
+_BAR_PX = 48
+_MARGIN_PX = 20
+
+
+class PageBar(QWidget):
+    """The page's title, what the page puts beside it, and the way back to the chat.
+
+    Signals:
+        closed: back to the chat.
+    """
+
+    closed = Signal()
+
+    def __init__(self, theme: Theme, title: str, beside: QWidget | None = None) -> None:
+        super().__init__()
+        self.setObjectName("bar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._theme = theme
+        close = IconButton(theme, "close", tr("Back to the chat (Esc)"))
+        close.clicked.connect(self.closed)
+        self._row = QHBoxLayout(self)
+        self._row.addWidget(Label(title, "section"))
+        self._row.addWidget(beside or QWidget(), 1)
+        self._row.addWidget(close)
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self.setFixedHeight(px(_BAR_PX))
+        self._row.setContentsMargins(px(16), 0, px(12), 1)
+        self._row.setSpacing(px(12))
+
+
+class ScrollingColumn(QScrollArea):
+    """One column in the middle, as wide as there is room for up to a measure; it scrolls up and down alone.
+
+    What gets the focus by Tab is scrolled into sight.
+
+    Attributes:
+        column: the layout to put the cards into, from the top.
+    """
+
+    def __init__(self, theme: Theme, name: str, width_px: int, spacing_px: int) -> None:
+        """``width_px`` is the most that the column takes, ``spacing_px`` lies between two cards."""
+        super().__init__()
+        self._theme = theme
+        self._width_px, self._spacing_px = width_px, spacing_px
+        self.setAccessibleName(name)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._body = QWidget()
+        self.column = QVBoxLayout(self._body)
+        self.column.setContentsMargins(0, 0, 0, 0)
+        self.column.setAlignment(Qt.AlignmentFlag.AlignTop)
+        holder = QWidget()
+        self._row = QHBoxLayout(holder)
+        self._row.addStretch(1)
+        self._row.addWidget(self._body, 1000)
+        self._row.addStretch(1)
+        self.setWidget(holder)
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
+
+    def show_top(self) -> None:
+        """Scroll to the beginning."""
+        self.verticalScrollBar().setValue(0)
+
+    def _apply_metrics(self) -> None:
+        px = self._theme.px
+        self._row.setContentsMargins(px(_MARGIN_PX), px(_MARGIN_PX), px(_MARGIN_PX), px(24))
+        self._body.setMaximumWidth(px(self._width_px))
+        self.column.setSpacing(px(self._spacing_px))
