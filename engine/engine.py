@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from engine.cache.checkpoints import DEFAULT_MAX_BYTES
 from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
 from engine.decoding import Extension, Ranking, extend
@@ -48,7 +49,8 @@ class Engine:
     """Generates tokens for any number of sequences at once.
 
     ``on_admitted`` is called with a sequence when it first gets room in the KV cache. With ``speculates`` steps
-    verify proposed tokens where that makes more tokens a second; the tokens are the same. Not thread-safe.
+    verify proposed tokens where that makes more tokens a second; the tokens are the same. ``checkpoint_bytes``
+    bounds the recurrent states that are kept. Not thread-safe.
 
     Attributes:
         context_length: tokens of a sequence at most, prompt and completion.
@@ -64,11 +66,17 @@ class Engine:
         context_length: int,
         on_admitted: Callable[[Sequence], None] = lambda sequence: None,
         speculates: bool = False,
+        checkpoint_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
         self._backend = backend
         self.context_length = context_length
         has_states = backend.state_bytes > 0
-        self.kv_cache = KVCache(num_blocks, backend.copy_block, needs_checkpoints=has_states)
+        self.kv_cache = KVCache(
+            num_blocks,
+            backend.copy_block,
+            needs_checkpoints=has_states,
+            max_checkpoint_bytes=checkpoint_bytes,
+        )
         self.prompt_logits = PromptLogits()
         self._scheduler = Scheduler(
             self.kv_cache,

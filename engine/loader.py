@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ FILE_TYPES = (
     | {12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K"}
     | {19: "IQ2_XXS", 20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS", 23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL"}
     | {26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16"}
-    | {36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4"}
+    | {36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4", 39: "NVFP4", 40: "Q1_0"}
 )
 
 
@@ -62,6 +62,7 @@ class LoadedModel:
         tokenizer, template: the text side.
         backend: the weights ready to run; the engine that uses it closes it.
         num_blocks: blocks of the backend's KV cache.
+        checkpoint_bytes: most for the recurrent states that are kept of what was read.
         snapshot_key: of what the KV cache's contents depend on; empty where they are not to be kept.
         notices: what the person should know.
         check_file: raises TruncatedFileError where the file became shorter; to be called before each step, for
@@ -73,6 +74,7 @@ class LoadedModel:
     template: ChatTemplate
     backend: Backend
     num_blocks: int
+    checkpoint_bytes: int = 0
     notices: tuple[str, ...] = ()
     snapshot_key: bytes = b""
     check_file: Callable[[], None] = lambda: None
@@ -112,6 +114,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         on_progress(LoadPhase.HEADER, 0.0, "Opening the file")
         file = resources.enter_context(open_model(command.path))
         hyperparameters = read_hyperparameters(file)
+        labels = _model_name(file), tensor_type_name(file)
         on_progress(LoadPhase.TOKENIZER, 0.03, "Reading the vocabulary")
         with ThreadPoolExecutor(1, "vocabulary") as beside:  # its loops run without the GIL
             text_side = beside.submit(_load_text_side, file)
@@ -122,19 +125,19 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
             memory = _plan_memory(command, config, file, hyperparameters, plan, kv_type)
             if memory.context_length != hyperparameters.context_length:
                 plan = build_plan(hyperparameters, weights, memory.context_length)
-            _read_weights(file, on_progress)
+            _read_weights(file, on_progress, text_side)
             tokenizer, template = text_side.result()
         on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
         backend = _make_backend(plan, memory, config, kv_type, num_threads, on_progress)
         resources.callback(backend.close)
         choice.prepare(lambda message, fraction: on_progress(LoadPhase.KERNELS, 0.95 + 0.05 * fraction, message))
         on_progress(LoadPhase.READY, 1.0, "Ready")
-        info = _model_info(file, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
+        info = _model_info(file, labels, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
         # Blocks without the recurrent states beside them would be of no use.
         key = b"" if backend.state_bytes else snapshot_key(file.identity(), plan, backend.kv_format)
         check = file.check_not_shortened
-        rest = (memory.num_blocks, notices, key, check, resources.pop_all())
+        rest = (memory.num_blocks, memory.checkpoint_bytes, notices, key, check, resources.pop_all())
         return LoadedModel(info, tokenizer, template, backend, *rest)
 
 
@@ -171,7 +174,8 @@ def _plan_memory(
     plan: Plan,
     kv_type: KVType,
 ) -> MemoryPlan:
-    block_bytes = _backend_module(config).kv_bytes_per_block(plan, **_kv_option(config, kv_type))
+    backend = _backend_module(config)
+    block_bytes = backend.kv_bytes_per_block(plan, **_kv_option(config, kv_type))
     return plan_memory(
         available_bytes=psutil.virtual_memory().available,
         weights_bytes=file.file_bytes,
@@ -179,13 +183,18 @@ def _plan_memory(
         trained_context_length=hyperparameters.context_length,
         context_length=command.context_length or config.context_length,
         kv_bytes=command.memory_limit_bytes or config.kv_bytes,
+        state_bytes=plan.state_bytes,
+        work_bytes=backend.work_bytes(plan, config.max_batch_tokens),
     )
 
 
-def _read_weights(file: GGUFFile, on_progress: OnProgress) -> None:
+def _read_weights(
+    file: GGUFFile, on_progress: OnProgress, text_side: Future[tuple[Tokenizer, ChatTemplate]]
+) -> None:
     """Touch every page of the weights, so that the first answer does not wait for the disk.
 
-    Experts are left out: most tokens use few of them, and all may be more than the memory holds.
+    Experts are left out: most tokens use few of them, and all may be more than the memory holds. A vocabulary that
+    cannot be used ends the reading, with what ``text_side`` raises.
     """
     num_read = 0
     for name, tensor in file.tensors.items():
@@ -194,6 +203,8 @@ def _read_weights(file: GGUFFile, on_progress: OnProgress) -> None:
         data = file.tensor_data(name)
         for start in range(0, data.size, READ_CHUNK_BYTES):
             file.check_not_shortened()
+            if text_side.done():
+                text_side.result()
             np.max(data[start : start + READ_CHUNK_BYTES : PAGE_BYTES])
             share = (num_read + start) / file.file_bytes
             on_progress(LoadPhase.WEIGHTS, 0.15 + 0.35 * share, "Reading the weights")
@@ -218,7 +229,8 @@ def _make_backend(
     on_progress: OnProgress,
 ) -> Backend:
     module = _backend_module(config)
-    options: dict[str, Any] = {"num_blocks": memory.num_blocks, "max_batch_tokens": config.max_batch_tokens}
+    options: dict[str, Any] = {"num_blocks": memory.num_blocks, "num_states": memory.num_states}
+    options["max_batch_tokens"] = config.max_batch_tokens
     options |= _kv_option(config, kv_type)
     if config.backend == "reference":
         reference: Backend = module.ReferenceBackend(plan, **options)
@@ -231,8 +243,13 @@ def _make_backend(
     return cpu
 
 
+def _model_name(file: GGUFFile) -> str:
+    return file.metadata.string("general.name", file.path.stem).strip() or file.path.stem
+
+
 def _model_info(
     file: GGUFFile,
+    labels: tuple[str, str],
     hyperparameters: Hyperparameters,
     template: ChatTemplate,
     memory: MemoryPlan,
@@ -242,9 +259,9 @@ def _model_info(
 ) -> ModelInfo:
     return ModelInfo(
         path=file.path,
-        name=file.metadata.string("general.name", file.path.stem).strip() or file.path.stem,
+        name=labels[0],
         architecture=hyperparameters.architecture,
-        tensor_type=tensor_type_name(file),
+        tensor_type=labels[1],
         num_parameters=sum(math.prod(tensor.shape) for tensor in file.tensors.values()),
         file_bytes=file.file_bytes,
         context_length=memory.context_length,

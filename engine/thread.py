@@ -299,6 +299,7 @@ class _Worker:
             context_length=model.info.context_length,
             on_admitted=self._admitted,
             speculates=self._config.speculates,
+            checkpoint_bytes=model.checkpoint_bytes,
         )
         self._conversations.start_engine(engine, model.backend, model.snapshot_key)
         self._decisions.start_engine(engine, model)

@@ -98,10 +98,10 @@ def supported_architectures() -> frozenset[str]:
 
 
 def tokens_per_second(shape: ModelShape, speeds: Speeds, depth: int) -> float:
-    """While answering, with ``depth`` tokens before: weights and KV cache are read once a token."""
+    """While answering, with ``depth`` tokens before: weights, KV cache and states are read once a token."""
     seconds = sum(num_bytes / speeds.read_rate(type) for type, num_bytes in shape.matrix_bytes.items())
     kv_bytes = sum(num_bytes * min(depth, window or depth) for window, num_bytes in shape.kv_token_bytes.items())
-    seconds += kv_bytes / speeds.bandwidth + shape.num_ops * OP_SECONDS
+    seconds += (kv_bytes + 2 * shape.state_bytes) / speeds.bandwidth + shape.num_ops * OP_SECONDS
     return 1 / seconds
 
 

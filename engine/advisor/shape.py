@@ -15,18 +15,18 @@ from dataclasses import dataclass
 import psutil
 
 from engine.cache.kv_cache import num_blocks_for
-from engine.cache.memory_plan import plan_memory
+from engine.cache.memory_plan import MIN_CHECKPOINTS, plan_memory
 from engine.errors import EngineError
 from engine.gguf import GGUFFile
 from engine.gguf.tensor_types import TensorType
-from engine.kernels.cpu.formats import ActivationFormat, activation_bytes, activation_format
 from engine.kernels.cpu.kv_layout import kv_bytes_per_block
 from engine.kernels.cpu.memory import FINE_POSITIONS
+from engine.kernels.cpu.work_memory import work_bytes
+from engine.loader import MIN_BLOCK_BYTES
 from engine.model import load_plan
-from engine.model.plan import BLOCK_SIZE, Attention, Embed, MatMul, Plan, Rope, Tensor
+from engine.model.plan import BLOCK_SIZE, Attention, ExpertMatMul, HeadMatMul, MatMul, Plan, Rope, Tensor
 
 MAX_BATCH_TOKENS = 512  # of EngineConfig
-LOGIT_ROWS = 1  # of the room for logits, what an answer touches
 # Measured on SmolLM2 135M and Gemma 3 270M: the process before a model (Python, NumPy, the tokenizer library), the
 # machine code and its loader, and what a vocabulary takes in its tables and strings.
 PROCESS_BYTES = 88_000_000
@@ -48,6 +48,7 @@ class ModelShape:
         activation_bytes: buffers of a step.
         position_bytes: rotary tables, for each position of the cache.
         num_ops: steps of the plan.
+        state_bytes: of the recurrent state of one sequence, which each token reads and writes.
     """
 
     architecture: str
@@ -63,6 +64,7 @@ class ModelShape:
     activation_bytes: int
     position_bytes: float
     num_ops: int
+    state_bytes: int = 0
 
     def as_version(self, size: int, main_type: TensorType) -> ModelShape:
         """The same model in another quantization: files of ``size`` bytes, mostly of ``main_type``."""
@@ -82,7 +84,7 @@ class MemoryNeed:
 
     Attributes:
         weights: the mapped files.
-        kv: keys and values of the context.
+        kv: keys and values of the context, recurrent states of one chat.
         work: buffers of a step, rotary tables, vocabulary.
         engine: the process without a model.
     """
@@ -102,11 +104,9 @@ class MemoryNeed:
 def shape_of(file: GGUFFile) -> ModelShape:
     """Count the plan of a model; raises what ``load_plan`` raises for one that the engine cannot run."""
     hyperparameters, plan = load_plan(file)
-    active = _active_share(file)
     matrix_bytes: Counter[TensorType] = Counter()
     matrix_values: Counter[TensorType] = Counter()
-    for tensor in _matrices(plan):
-        share = active if len(tensor.shape) > 2 else 1.0
+    for tensor, share in _matrices(plan):
         matrix_bytes[tensor.type] += round(tensor.data.nbytes * share)
         matrix_values[tensor.type] += round(math.prod(tensor.shape) * share)
     kv_token_bytes: Counter[int | None] = Counter()
@@ -129,9 +129,10 @@ def shape_of(file: GGUFFile) -> ModelShape:
         kv_block_bytes=kv_bytes_per_block(plan),
         kv_token_bytes=dict(kv_token_bytes),
         attention_values=dict(attention_values),
-        activation_bytes=_activation_bytes(plan),
+        activation_bytes=work_bytes(plan, MAX_BATCH_TOKENS),
         position_bytes=sum(len(table.inv_freq) * 16 / FINE_POSITIONS for table in tables.values()),
         num_ops=len(plan.ops),
+        state_bytes=plan.state_bytes,
     )
 
 
@@ -143,7 +144,7 @@ def memory_need(shape: ModelShape, context_length: int, available_bytes: int | N
     context_length = min(context_length, shape.trained_context_length)
     num_blocks = num_blocks_for(context_length) + 1
     pool = max(num_blocks, _pool_blocks(shape, context_length, available_bytes))
-    kv = num_blocks * shape.kv_block_bytes
+    kv = num_blocks * shape.kv_block_bytes + (1 + MIN_CHECKPOINTS) * shape.state_bytes
     vocabulary = shape.vocab_size * VOCABULARY_BYTES
     tables = round(shape.position_bytes * pool * BLOCK_SIZE)
     work = shape.activation_bytes + vocabulary + tables
@@ -156,41 +157,24 @@ def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | 
         return plan_memory(
             available_bytes=available_bytes or int(psutil.virtual_memory().available),
             weights_bytes=shape.weights_bytes,
-            block_bytes=max(1, shape.kv_block_bytes),
+            block_bytes=max(MIN_BLOCK_BYTES, shape.kv_block_bytes),
             trained_context_length=shape.trained_context_length,
             context_length=context_length,
+            state_bytes=shape.state_bytes,
+            work_bytes=shape.activation_bytes,
         ).num_blocks
     except EngineError:
         return 0
 
 
-def _matrices(plan: Plan) -> Iterator[Tensor]:
-    """The matrices that a token is multiplied with; of the embedding it reads one row."""
+def _matrices(plan: Plan) -> Iterator[tuple[Tensor, float]]:
+    """The matrices that a token is multiplied with, each with the part of it that one token meets.
+
+    Of the embedding it reads one row; of experts it goes through some, and of a fused matrix an op reads a part.
+    """
     for op in plan.ops:
-        if isinstance(op, Embed):
-            continue
-        for field in dataclasses.fields(op):
-            value = getattr(op, field.name)
-            if isinstance(value, Tensor) and len(value.shape) > 1:
-                yield value
-
-
-def _active_share(file: GGUFFile) -> float:
-    """The part of the experts that one token goes through."""
-    count = file.metadata.integer(f"{file.architecture}.expert_count", 0)
-    used = file.metadata.integer(f"{file.architecture}.expert_used_count", count)
-    return min(1.0, used / count) if count > 0 else 1.0
-
-
-def _activation_bytes(plan: Plan) -> int:
-    """Buffers, and their quantised copies where a matmul reads them."""
-    rows = {"tokens": MAX_BATCH_TOKENS, "logits": LOGIT_ROWS}
-    total = sum(rows[buffer.rows] * buffer.width * 4 for buffer in plan.buffers)
-    inputs: set[tuple[str, ActivationFormat]] = set()
-    for op in plan.ops:
-        if isinstance(op, MatMul):
-            kind = activation_format(op.weight.type)
-            if (op.x.name, kind) not in inputs:
-                inputs.add((op.x.name, kind))
-                total += activation_bytes(kind, op.x.width, rows[op.x.rows])
-    return total
+        if isinstance(op, MatMul | HeadMatMul):
+            yield op.weight, 1.0
+        elif isinstance(op, ExpertMatMul):
+            num_experts, num_rows, _ = op.weight.shape
+            yield op.weight, min(1.0, plan.num_experts_used / num_experts) * op.out.width / num_rows

@@ -9,23 +9,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.cache.checkpoints import DEFAULT_MAX_BYTES
 from engine.cache.kv_cache import num_blocks_for
 from engine.errors import InsufficientMemoryError, InvalidParameterError
 from engine.model.plan import BLOCK_SIZE
 
 DEFAULT_CONTEXT_LENGTH = 8192
 MIN_CONTEXT_LENGTH = 512  # a default context is not made shorter than this; the model does not fit then
-RESERVE_BYTES = 400 << 20  # activations, kernels, and room for the rest of the system
+RESERVE_BYTES = 400 << 20  # buffers of a step, kernels, and room for the rest of the system
+RESERVED_WORK_BYTES = 200 << 20  # of the reserve, for buffers; larger ones count beside it
 DEFAULT_SHARE = 4  # the default KV cache is this part of the memory that is left
 MAX_DEFAULT_KV_BYTES = 4 << 30
+MAX_STATES = 16  # sequences with recurrent states that run side by side
+STATE_SHARE = 8  # the states of all sequences, and the kept ones, each take no more than this part of what is left
+MIN_CHECKPOINTS = 2  # kept states that a chat needs at least: of its last answer, and of the message before
+CHECKPOINTS_WANTED = 8
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The KV cache to allocate: ``num_blocks`` hold at least one sequence of ``context_length`` tokens."""
+    """The KV cache to allocate.
+
+    Attributes:
+        context_length: tokens of one sequence.
+        num_blocks: hold at least one sequence of that length.
+        num_states: sequences with recurrent states that can run side by side; 0 where the model has no states.
+        checkpoint_bytes: most for states that are kept.
+    """
 
     context_length: int
     num_blocks: int
+    num_states: int = 0
+    checkpoint_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,7 +49,7 @@ class _Room:
 
     Attributes:
         available_bytes: memory that can be taken without swapping.
-        fixed_bytes: taken whatever the context: weights and reserve.
+        fixed_bytes: taken whatever the context: weights, states and reserve.
         block_bytes: of one KV block in all layers.
         limit_bytes: most for the KV cache; 0 where nobody set a limit.
     """
@@ -68,8 +83,10 @@ def plan_memory(
     trained_context_length: int,
     context_length: int = 0,
     kv_bytes: int = 0,
+    state_bytes: int = 0,
+    work_bytes: int = 0,
 ) -> MemoryPlan:
-    """Choose context length and number of blocks.
+    """Choose context length, number of blocks and of recurrent states.
 
     The blocks beyond one context keep other chats and branches. Their memory is taken as they are written, so a
     large plan costs a short chat nothing.
@@ -82,13 +99,18 @@ def plan_memory(
         context_length: wanted tokens; 0 is up to ``DEFAULT_CONTEXT_LENGTH``, less where memory is short.
         kv_bytes: most bytes the KV cache may take; 0 is a quarter of what is left, at most 4 GB, and more only
             where the context needs it.
+        state_bytes: of the recurrent state of one sequence.
+        work_bytes: of the buffers of a step.
 
     Raises InsufficientMemoryError, with the numbers and the largest context that fits, and InvalidParameterError
     for a negative wish.
     """
     if context_length < 0 or kv_bytes < 0:
         raise InvalidParameterError("The context length and the KV cache's size cannot be negative.")
-    room = _Room(available_bytes, weights_bytes + RESERVE_BYTES, block_bytes, kv_bytes)
+    fixed_bytes = weights_bytes + RESERVE_BYTES + max(0, work_bytes - RESERVED_WORK_BYTES)
+    num_states, checkpoint_bytes = _plan_states(available_bytes - fixed_bytes, state_bytes)
+    fixed_bytes += num_states * state_bytes + checkpoint_bytes
+    room = _Room(available_bytes, fixed_bytes, block_bytes, kv_bytes)
     wanted = min(context_length or DEFAULT_CONTEXT_LENGTH, trained_context_length)
     smallest = wanted if context_length else min(MIN_CONTEXT_LENGTH, wanted)
     if room.longest_context < smallest:
@@ -96,7 +118,17 @@ def plan_memory(
     chosen = min(wanted, room.longest_context)
     default = min((available_bytes - room.fixed_bytes) // DEFAULT_SHARE, MAX_DEFAULT_KV_BYTES)
     num_blocks = min(kv_bytes or default, room.kv_bytes) // block_bytes
-    return MemoryPlan(chosen, max(room.num_blocks(chosen), num_blocks))
+    return MemoryPlan(chosen, max(room.num_blocks(chosen), num_blocks), num_states, checkpoint_bytes)
+
+
+def _plan_states(left_bytes: int, state_bytes: int) -> tuple[int, int]:
+    """Sequences with recurrent states, and bytes for kept ones; a large state makes both few."""
+    if not state_bytes:
+        return 0, 0
+    share = max(0, left_bytes) // STATE_SHARE
+    num_states = min(MAX_STATES, max(1, share // state_bytes))
+    wanted = max(DEFAULT_MAX_BYTES, CHECKPOINTS_WANTED * state_bytes)
+    return num_states, max(MIN_CHECKPOINTS * state_bytes, min(wanted, share))
 
 
 def _refusal(room: _Room, context_length: int, is_wish: bool) -> InsufficientMemoryError:

@@ -111,7 +111,7 @@ class ReferenceBackend:
         self.max_batch_tokens = max_batch_tokens
         self.num_blocks = num_blocks
         self.num_states = num_states if plan.state_sizes else 0
-        self.state_bytes = 4 * sum(plan.state_sizes)
+        self.state_bytes = plan.state_bytes
         self._states = np.zeros((self.num_states, sum(plan.state_sizes)), np.float32)
         self._state_starts = np.cumsum((0, *plan.state_sizes))
         self._plan = plan
@@ -388,3 +388,9 @@ def kv_bytes_per_block(plan: Plan, kv_type: ReferenceKVType = "f32") -> int:
     """Bytes that one block of the KV cache takes in all layers."""
     values = sum(layer.num_kv_heads * (layer.key_dim + layer.value_dim) for layer in plan.kv_layers)
     return values * BLOCK_SIZE * np.dtype(_KV_DTYPES[kv_type]).itemsize
+
+
+def work_bytes(plan: Plan, max_batch_tokens: int) -> int:
+    """Bytes of the buffers of a step."""
+    rows = {"tokens": max_batch_tokens, "logits": 1, "pairs": max_batch_tokens * plan.num_experts_used}
+    return sum(rows[buffer.rows] * buffer.width * 4 for buffer in plan.buffers)

@@ -434,3 +434,8 @@ class Plan:
     num_experts_used: int = 0
     state_sizes: tuple[int, ...] = ()
     max_positions: int | None = None
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the recurrent state of one sequence; 0 where the model has none."""
+        return 4 * sum(self.state_sizes)

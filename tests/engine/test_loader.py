@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,13 @@ import psutil
 import pytest
 
 from engine.config import EngineConfig
-from engine.errors import InsufficientMemoryError, InvalidParameterError, NotGGUFError, TruncatedFileError
+from engine.errors import (
+    InsufficientMemoryError,
+    InvalidParameterError,
+    NotGGUFError,
+    TruncatedFileError,
+    UnsupportedModelError,
+)
 from engine.gguf import open_model
 from engine.kernels.backend import SequenceSlice
 from engine.loader import choose_num_threads, load_model, num_physical_cores, tensor_type_name
@@ -60,6 +67,23 @@ def test_a_wish_beyond_the_trained_length_is_mentioned(smollm2_path: Path) -> No
     model.close()
     assert model.info.context_length == model.info.trained_context_length == 8192
     assert any("8,192 tokens" in notice for notice in model.notices)
+
+
+def test_a_vocabulary_that_cannot_be_used_ends_the_reading_of_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_tiny_model("llama", tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"gpt2", b"bert"))
+    monkeypatch.setattr("engine.loader.READ_CHUNK_BYTES", 64)
+    fractions: list[float] = []
+
+    def on_progress(phase: LoadPhase, fraction: float, message: str) -> None:
+        fractions.append(fraction)
+        time.sleep(0.001)
+
+    with pytest.raises(UnsupportedModelError, match="WordPiece"):
+        load_model(LoadModel(path), REFERENCE, on_progress)
+    assert max(fractions) < 0.4, "of which the weights are up to 0.5"
 
 
 def test_a_model_that_does_not_fit_is_refused_before_it_is_read(

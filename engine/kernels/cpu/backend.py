@@ -59,7 +59,7 @@ class CpuBackend:
         self._plan = plan
         self._kv_store = KVStore(plan, num_blocks, kv_type)
         self.num_states = num_states if plan.state_sizes else 0
-        self.state_bytes = 4 * sum(plan.state_sizes)
+        self.state_bytes = plan.state_bytes
         self.kv_bytes = self._kv_store.num_bytes
         self.block_bytes = kv_bytes_per_block(plan, kv_type)
         self.kv_format = f"cpu {kv_type} {source_hash(__name__)} {plan.kv_layers}"
@@ -67,6 +67,7 @@ class CpuBackend:
             max_batch_tokens=max_batch_tokens,
             max_logit_rows=min(_FIRST_LOGIT_ROWS, max_batch_tokens),
             num_blocks=num_blocks,
+            num_counters=len(plan.ops),
             num_experts_used=plan.num_experts_used,
             num_states=self.num_states,
         )

@@ -13,7 +13,6 @@ from engine.kernels.cpu.formats import ActivationFormat, activation_bytes
 from engine.kernels.cpu.threads import aligned_zeros
 from engine.model.plan import BLOCK_SIZE, Buffer, RopeTable, Tensor
 
-MAX_COUNTERS = 4096
 FINE_POSITIONS = 64  # positions of the fine table, see ``rope``
 
 
@@ -26,11 +25,13 @@ class Memory:
         max_batch_tokens: int,
         max_logit_rows: int,
         num_blocks: int,
+        num_counters: int,
         num_experts_used: int = 0,
         num_states: int = 0,
     ) -> None:
         self.max_batch_tokens = max_batch_tokens
         self.max_logit_rows = max_logit_rows
+        self.num_counters = num_counters
         self.num_states = num_states
         self.max_pairs = max_batch_tokens * num_experts_used
         self.max_positions = num_blocks * BLOCK_SIZE
@@ -70,14 +71,13 @@ class Memory:
         return self.bytes_for(("activation", activation, buffer), num_bytes).ctypes.data
 
     def counter(self, index: int) -> int:
-        """Address of an int64 that ``clear_counters`` sets to 0. Raises ValueError beyond MAX_COUNTERS."""
-        if index >= MAX_COUNTERS:
-            raise ValueError(f"the plan has more than {MAX_COUNTERS} ops that share out work by a counter")
-        return self.bytes_for("counters", MAX_COUNTERS * 8).ctypes.data + index * 8
+        """Address of an int64 that ``clear_counters`` sets to 0."""
+        assert index < self.num_counters, "an op has one counter at most"
+        return self.bytes_for("counters", self.num_counters * 8).ctypes.data + index * 8
 
     def clear_counters(self) -> None:
         """Set all counters to 0, before each step."""
-        self.bytes_for("counters", MAX_COUNTERS * 8).fill(0)
+        self.bytes_for("counters", self.num_counters * 8).fill(0)
 
     def set_logit_rows(self, max_logit_rows: int) -> None:
         """Make room for more logit rows; the addresses of buffers with ``rows="logits"`` change."""

@@ -30,10 +30,14 @@ from engine.advisor import (
 )
 from engine.advisor.advice import main_type, read_seconds, tokens_per_second, versions_advice
 from engine.bench.synthetic import SHAPES, write_model
+from engine.errors import UnsupportedModelError
 from engine.gguf import HeaderFile, open_model
 from engine.gguf.header import read_header
 from engine.gguf.tensor_types import TensorType
 from engine.hub.remote_header import _mapped
+from engine.loader import active_weight_bytes
+from engine.model import load_plan
+from tests.golden_models import golden_names, write_golden_model
 
 ROOT = Path(__file__).resolve().parents[3]
 GB = 10**9
@@ -118,21 +122,6 @@ def test_speed_follows_bytes_and_multiplications(smollm2_path: Path) -> None:
     assert 1 / tokens_per_second(deep, _speeds(), 4096) == pytest.approx(expected)
 
 
-def test_experts_that_rest_are_not_read() -> None:
-    """Of eight experts two are used: a quarter of their bytes."""
-    from engine.advisor import shape as module
-
-    class File:
-        architecture = "x"
-
-        class metadata:  # noqa: N801
-            @staticmethod
-            def integer(key: str, default: int) -> int:
-                return {"x.expert_count": 8, "x.expert_used_count": 2}.get(key, default)
-
-    assert module._active_share(File()) == 0.25  # type: ignore[arg-type]
-
-
 def test_the_best_version_is_good_and_quick(smollm2_path: Path) -> None:
     shape = dataclasses.replace(_shape(smollm2_path), weights_bytes=4 * GB, matrix_bytes={TensorType.Q8_0: 4 * GB})
     rows = [("Q2_K", "Q2_K", GB), ("Q4_K_M", "Q4_K_M", 2 * GB), ("Q8_0", "Q8_0", 4 * GB), ("F16", "F16", 8 * GB)]
@@ -203,3 +192,40 @@ def test_nothing_is_nan_at_the_edges(smollm2_path: Path) -> None:
     shape = _shape(smollm2_path)
     advice = advise(shape, _machine(), 1)
     assert np.isfinite([advice.tokens_per_second, advice.read_seconds]).all()
+
+
+@pytest.mark.parametrize("name", golden_names("tiny", "tiny2", "hybrid"))
+def test_every_architecture_that_runs_has_advice(name: str, tmp_path: Path) -> None:
+    with open_model(write_golden_model(name, tmp_path)) as file:
+        try:
+            load_plan(file)
+        except UnsupportedModelError:
+            with pytest.raises(UnsupportedModelError):
+                shape_of(file)
+            return
+        shape = shape_of(file)
+        tensors = file.tensors.values()
+        matrices = sum(tensor.num_bytes for tensor in tensors if len(tensor.shape) > 1)
+    advice = advise(shape, _machine())
+    assert advice.fit is Fit.FITS
+    assert np.isfinite([advice.tokens_per_second, advice.read_seconds]).all()
+    if name != "nanbeige":  # whose layers run twice
+        assert 0 < sum(shape.matrix_bytes.values()) <= matrices
+
+
+def test_of_experts_those_that_are_used_count(tmp_path: Path) -> None:
+    with open_model(write_golden_model("qwen3moe", tmp_path)) as file:
+        shape = shape_of(file)
+        sizes = {name: tensor.num_bytes for name, tensor in file.tensors.items()}
+        active = active_weight_bytes(file)
+    experts = sum(size for name, size in sizes.items() if "_exps" in name)
+    vectors = sum(size for name, size in sizes.items() if "norm" in name)
+    assert active == sum(sizes.values()) - experts // 2, "two of four"
+    assert sum(shape.matrix_bytes.values()) == active - vectors - sizes["token_embd.weight"]
+
+
+def test_recurrent_states_count(tmp_path: Path) -> None:
+    with open_model(write_golden_model("mamba2", tmp_path)) as file:
+        shape = shape_of(file)
+    assert shape.state_bytes == 4 * 2 * (128 * 16 + 3 * (128 + 2 * 2 * 16)), "two layers: a state and three taps"
+    assert memory_need(shape, 100).kv == 3 * shape.state_bytes, "one that runs, two to come back to"

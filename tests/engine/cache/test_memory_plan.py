@@ -60,6 +60,42 @@ def test_a_context_that_does_not_fit_is_refused_with_the_largest_that_does() -> 
         _plan(2, context_length=largest + 1)
 
 
+def _states(available: float, state_bytes: int, **wishes: int) -> tuple[int, int, int]:
+    plan = plan_memory(
+        available_bytes=int(available * GB),
+        weights_bytes=GB,
+        block_bytes=BLOCK,
+        trained_context_length=32_768,
+        state_bytes=state_bytes,
+        **wishes,
+    )
+    return plan.num_states, plan.checkpoint_bytes, plan.num_blocks
+
+
+def test_recurrent_states_count_and_large_ones_are_few() -> None:
+    assert _states(32, 0)[:2] == (0, 0)
+    assert _states(32, 1_000_000)[:2] == (16, 256 << 20)
+    num_states, checkpoint_bytes, _ = _states(8, 100_000_000)
+    share = (7 * GB - (400 << 20)) // 8
+    assert num_states == share // 100_000_000 < 16
+    assert checkpoint_bytes == min(share, 800_000_000)
+    without, with_states = _states(8, 0)[2], _states(8, 100_000_000)
+    taken = with_states[0] * 100_000_000 + with_states[1]
+    assert abs(without - with_states[2] - taken // 4 // BLOCK) <= 1
+
+
+def test_a_model_whose_states_do_not_fit_is_refused() -> None:
+    assert _states(2.8, 300_000_000)[:2] == (1, 600_000_000), "one to run, two to come back to"
+    with pytest.raises(InsufficientMemoryError, match=r"needs 2\.3 GB of memory"):
+        _states(2.2, 280_000_000)
+
+
+def test_buffers_beyond_the_reserve_count() -> None:
+    small, large = (_states(8, 0, work_bytes=size << 20)[2] for size in (200, 1200))
+    assert small == _states(8, 0)[2]
+    assert small - large == pytest.approx((1000 << 20) // 4 // BLOCK, abs=1)
+
+
 def test_negative_wishes_are_refused() -> None:
     with pytest.raises(InvalidParameterError):
         _plan(32, context_length=-1)
