@@ -29,8 +29,9 @@ def score_tokens(
     """Negative log-likelihoods, (num_predicted,) float64, of all tokens but the first.
 
     A text longer than the context is scored in windows of ``context_length`` tokens, and the first token of each
-    window is given, not predicted. The backend's first blocks are overwritten. ``on_logits`` gets the logits of
-    all predicted tokens in order, in pieces of (tokens, vocab_size), with the tokens; it must not keep the array.
+    window is given, not predicted. The backend's first blocks and its first recurrent state are overwritten.
+    ``on_logits`` gets the logits of all predicted tokens in order, in pieces of (tokens, vocab_size), with the
+    tokens; it must not keep the array.
 
     Raises InvalidParameterError for fewer than two tokens, NumericError where the model gives invalid numbers.
     """
@@ -42,6 +43,8 @@ def score_tokens(
     scores: list[npt.NDArray[np.float64]] = []
     for begin in range(0, ids.size, context_length):
         window = ids[begin : begin + context_length]
+        if backend.state_bytes:
+            backend.write_state(0, None)  # a window knows nothing of the one before it
         for start in range(0, window.size - 1, chunk):
             part = window[start : min(start + chunk, window.size - 1)]
             logits = backend.run([SequenceSlice(part, start, block_table, logits="all")])

@@ -8,6 +8,7 @@ larger than memory. How a change in kernels or tensor types is judged: by the di
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from engine.errors import EngineError, InvalidParameterError
 Floats = npt.NDArray[np.float32]
 
 MAX_HEADER_BYTES = 10_000  # of an array in the file
+# What ``zipfile`` raises for archives that are damaged, encrypted, or compressed in a way it does not know.
+_DAMAGED = (OSError, KeyError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class LogitsComparison:
             kept_ids = self._read_token_ids(len(token_ids))
             self._rows: IO[bytes] = self._archive.open("logits.npy")
             shape, _, kind = self._read_header(self._rows)
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             reason = getattr(error, "strerror", None) or "it is no file of logits"
             raise InvalidParameterError(
                 f"{path} cannot be compared with: {reason}; write one with --save-logits."
@@ -116,7 +119,10 @@ class LogitsComparison:
     def add(self, rows: Floats, targets: npt.NDArray[np.int32]) -> None:
         """Compare the next (rows, vocab_size) logits, whose tokens turned out to be ``targets``."""
         num_bytes = 4 * rows.size
-        stored = self._rows.read(num_bytes)
+        try:
+            stored = self._rows.read(num_bytes)
+        except _DAMAGED:
+            stored = b""
         if len(stored) != num_bytes:
             raise InvalidParameterError(f"{self._path} ends before its last logits; write it again.")
         kept = _log_softmax(np.frombuffer(stored, "<f4").reshape(rows.shape))

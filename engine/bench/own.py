@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.bench.token_ids import random_token_ids
 from engine.config import KVType
@@ -69,14 +70,19 @@ class OwnRunner:
         length = self._num_blocks // num_streams
         tables = self._block_table[: length * num_streams].reshape(num_streams, length)
         ids = self._token_ids[: num_streams * STREAM_PROMPT].reshape(num_streams, STREAM_PROMPT)
-        parts = [SequenceSlice(prompt, 0, table, "last") for prompt, table in zip(ids, tables)]
-        chosen = self._backend.run(parts).argmax(axis=1).astype(np.int32)
+        num_states = max(1, self._backend.num_states)
+
+        def step(token_ids: npt.NDArray[np.int32], start: int) -> npt.NDArray[np.int32]:
+            parts = [
+                SequenceSlice(own, start, table, "last", index % num_states)
+                for index, (own, table) in enumerate(zip(token_ids, tables))
+            ]
+            return self._backend.run(parts).argmax(axis=1).astype(np.int32)
+
+        chosen = step(ids, 0)
         started = time.perf_counter()
         for start in range(STREAM_PROMPT, STREAM_PROMPT + num_tokens):
-            parts = [
-                SequenceSlice(chosen[index : index + 1], start, table, "last") for index, table in enumerate(tables)
-            ]
-            chosen = self._backend.run(parts).argmax(axis=1).astype(np.int32)
+            chosen = step(chosen[:, None], start)
         seconds = time.perf_counter() - started
         self._depth = 0  # its blocks were overwritten
         self._deepest = max(self._deepest, num_streams * (STREAM_PROMPT + num_tokens))

@@ -1,6 +1,7 @@
 """Weights as float32, for the reference backend: any tensor type, bounded memory, nothing fast.
 
-The arithmetic of the block formats is the ``gguf`` package's, the one place of the product that uses it.
+The arithmetic of the block formats is the ``gguf`` package's, the one place of the product that uses it, but for
+Q1_0, which it does not know.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 
+from engine.gguf.tensor_types import TensorType
 from engine.model.plan import Tensor
 
 PANEL_BYTES = 64 << 20  # float32 bytes of the rows dequantised at once where a matrix is too large to keep
@@ -22,7 +24,17 @@ def dequantize_rows(tensor: Tensor, rows: npt.NDArray[np.int32] | slice) -> npt.
     """Chosen rows of a matrix, (rows, columns) float32."""
     row_bytes = tensor.type.row_bytes(tensor.shape[-1])
     stored = tensor.data.reshape(-1, row_bytes)[rows]
+    if tensor.type is TensorType.Q1_0:
+        return dequantize_q1_0(stored)
     return np.asarray(dequantize(stored, GGMLQuantizationType(int(tensor.type))), dtype=np.float32)
+
+
+def dequantize_q1_0(stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Rows of Q1_0, (rows, row bytes): a block is a float16 and the signs of 128 values of that size."""
+    blocks = stored.reshape(len(stored), -1, TensorType.Q1_0.block_bytes)
+    scales = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float32)
+    signs = np.unpackbits(blocks[..., 2:], axis=-1, bitorder="little").astype(np.float32) * 2 - 1
+    return (scales * signs).reshape(len(stored), -1)
 
 
 def dequantize_vector(tensor: Tensor) -> npt.NDArray[np.float32]:

@@ -12,6 +12,7 @@ from engine.kernels.reference import ReferenceBackend
 from engine.model import load_plan
 from engine.scoring import score_tokens
 from tests.engine.fake_backend import VOCAB_SIZE, FakeBackend, continuation, next_token
+from tests.golden_models import write_golden_model
 
 RIGHT, WRONG = np.log(np.exp(5.0) + 63 * np.exp(-5.0)) - 5.0, np.log(np.exp(5.0) + 63 * np.exp(-5.0)) + 5.0
 
@@ -62,3 +63,18 @@ def test_the_reference_agrees_with_the_goldens(smollm2_path: Path, goldens: Path
         )
         backend.close()
     np.testing.assert_allclose(scores[::16], golden["exact_per_token_nll_every_16th"][:7], atol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["mamba2", "lfm2"])
+def test_a_window_of_a_recurrent_model_knows_nothing_of_the_one_before(name: str, tmp_path: Path) -> None:
+    with open_model(write_golden_model(name, tmp_path)) as file:
+        _, plan = load_plan(file)
+        tokens = np.random.default_rng(3).integers(3, 320, 40).tolist()
+        sizes = {"vocab_size": 320, "context_length": 20}
+        backend = ReferenceBackend(plan, num_blocks=2)
+        windows = score_tokens(backend, tokens, **sizes)
+        alone = [
+            score_tokens(ReferenceBackend(plan, num_blocks=2), half, **sizes) for half in (tokens[:20], tokens[20:])
+        ]
+        del backend, plan
+    np.testing.assert_allclose(windows, np.concatenate(alone), rtol=1e-5)

@@ -90,6 +90,22 @@ def test_a_file_cut_short(tmp_path: Path) -> None:
     comparison.close()
 
 
+def test_whatever_byte_is_damaged_the_file_is_refused_or_the_same(tmp_path: Path) -> None:
+    data = keep(tmp_path / "kept.npz").read_bytes()
+    path = tmp_path / "damaged.npz"
+    num_refused = 0
+    for position in range(len(data)):
+        path.write_bytes(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
+        try:
+            comparison = LogitsComparison(path, TOKENS, 3, 4)
+            comparison.add(LOGITS, np.array(TOKENS[1:], np.int32))
+            comparison.close()
+        except InvalidParameterError as error:
+            assert "damaged.npz" in str(error)
+            num_refused += 1
+    assert num_refused > len(data) // 3
+
+
 def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     with pytest.raises(ValueError, match="broadcast"), write_logits(path, TOKENS, 3, 4) as writer:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.gguf.tensor_types import TensorType
-from engine.kernels.cpu import unpack_iq, unpack_k, unpack_legacy
+from engine.kernels.cpu import unpack_iq, unpack_k, unpack_legacy, unpack_wide
 
 Unpack = Callable[[int, int, int, int, int, int], None]  # the shape is told in unpack_legacy
 
@@ -71,5 +71,7 @@ _TABLE = {
         WeightType(TensorType.IQ4_XS, unpack_iq.unpack_iq4_xs, -127, 113),
         WeightType(TensorType.TQ1_0, unpack_iq.unpack_tq1_0, -1, 1),
         WeightType(TensorType.TQ2_0, unpack_iq.unpack_tq2_0, -1, 1),
+        WeightType(TensorType.NVFP4, unpack_wide.unpack_nvfp4, -12, 12, values_per_scale=16),
+        WeightType(TensorType.Q1_0, unpack_wide.unpack_q1_0, -1, 1),
     )
 }

@@ -11,3 +11,6 @@ MAX_EXPERTS = 4096
 MAX_STATE_VALUES = 1 << 24  # of one recurrent layer
 MAX_EXPERTS_USED = 64
 MAX_STREAMS = 16
+MAX_LATENT_WIDTH = (
+    1 << 13
+)  # of what a head's own matrix reads, which the CPU keeps beside the product in its scratch

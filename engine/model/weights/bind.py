@@ -41,7 +41,7 @@ def bind_weights(file: GGUFFile, hyperparameters: Hyperparameters) -> Weights:
         output = Linear(token_embedding, binder.optional_vector("output.bias", vocab_size))
     output_norm = binder.norm(row.output_norm, embedding_dim) if row.has_norm_weights else NormWeights()
     layers = tuple(_bind_layer(binder, model, layer, index) for index, layer in enumerate(model.layers))
-    num_pairs = max((layer.rope.rotated_dims // 2 for layer in model.layers if layer.rope), default=0)
+    ropes = [layer.rope for layer in model.layers if layer.rope is not None]
     wide = model.layer_embedding_dim * model.num_layers
     weights = Weights(
         token_embedding=token_embedding,
@@ -58,9 +58,9 @@ def bind_weights(file: GGUFFile, hyperparameters: Hyperparameters) -> Weights:
         layers=layers,
         output_norm=_scaled_norm(output_norm, model.logit_scale),
         output=output,
-        rope_factors=binder.rope_factors("rope_freqs.weight", num_pairs),
-        long_rope_factors=binder.rope_factors("rope_factors_long.weight", num_pairs),
-        short_rope_factors=binder.rope_factors("rope_factors_short.weight", num_pairs),
+        rope_factors=binder.rope_factors("rope_freqs.weight", ropes),
+        long_rope_factors=binder.rope_factors("rope_factors_long.weight", ropes),
+        short_rope_factors=binder.rope_factors("rope_factors_short.weight", ropes),
     )
     binder.check_all_used(model.num_layers)
     return weights

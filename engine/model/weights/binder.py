@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from engine.errors import UnsupportedModelError
 from engine.gguf import GGUFFile, TensorType
 from engine.model.header.limits import MAX_WIDTH
 from engine.model.plan import Tensor
+from engine.model.rope import RopeParameters
 from engine.model.weights.parts import Linear, NormWeights
 
 _FLOAT_TYPES = {TensorType.F32, TensorType.F16, TensorType.BF16}
@@ -44,9 +46,13 @@ MATRIX_TYPES = _FLOAT_TYPES | {
     TensorType.TQ2_0,
     TensorType.MXFP4,
     TensorType.NVFP4,
+    TensorType.Q1_0,
 }
-# Left over from conversion, or of parts that are computed without them; no computation uses them.
-_IGNORED = re.compile(r"(\.attn_rot_embd\.weight|\.attn\.rotary_emb\.inv_freq|\.indexer\.[a-z_]+\.weight)$")
+# Left over from conversion, or of parts that are computed without them; no computation uses them. ``input_scale`` is
+# for activations of four bits.
+_IGNORED = re.compile(
+    r"(\.attn_rot_embd\.weight|\.attn\.rotary_emb\.inv_freq|\.indexer\.[a-z_]+\.weight|\.input_scale)$"
+)
 _LAYER_NAME = re.compile(r"blk\.(\d{1,9})\.")
 
 
@@ -144,10 +150,18 @@ class Binder:
             start = stop
         return tuple(parts)
 
-    def rope_factors(self, name: str, num_pairs: int) -> npt.NDArray[np.float32] | None:
-        """Divisors of the rope frequencies, if the file has them."""
-        if name not in self or not num_pairs:
+    def rope_factors(self, name: str, ropes: Sequence[RopeParameters]) -> npt.NDArray[np.float32] | None:
+        """Divisors of the rope frequencies, if the file has them.
+
+        As many as the widest rotation has pairs, or as the widest that they divide: the two differ where sliding
+        layers turn more values than full ones and follow no factors.
+        """
+        info = self._file.tensors.get(name)
+        if info is None or not ropes:
             return None
+        widest = max(rope.rotated_dims // 2 for rope in ropes)
+        widest_divided = max((rope.rotated_dims // 2 for rope in ropes if rope.has_factors), default=widest)
+        num_pairs = widest_divided if info.shape == (widest_divided,) else widest
         factors: npt.NDArray[np.float32] = self.vector(name, num_pairs).data.view(np.float32)
         if not (np.isfinite(factors).all() and (factors > 0.0).all()):
             raise self.unsupported(f"the values of {name} cannot divide frequencies")
@@ -204,7 +218,8 @@ def scaled(tensor: Tensor, factor: float) -> Tensor:
     """A float32 vector times ``factor``."""
     if factor == 1.0:
         return tensor
-    values = tensor.data.view(np.float32) * np.float32(factor)
+    with np.errstate(over="ignore", invalid="ignore"):  # the sampler finds out what a damaged weight does
+        values = tensor.data.view(np.float32) * np.float32(factor)
     return float_tensor(tensor.name, values.reshape(tensor.shape))
 
 

@@ -152,6 +152,20 @@ def test_an_unknown_rope_scaling_is_unsupported(tmp_path: Path) -> None:
         read(tmp_path, {"llama.rope.scaling.type": "spiral"})
 
 
+def test_latent_attention_that_is_too_wide_is_unsupported(tmp_path: Path) -> None:
+    metadata = {key.replace("llama.", "deepseek2."): value for key, value in small_metadata().items()}
+    metadata |= {
+        "general.architecture": "deepseek2",
+        "deepseek2.attention.key_length_mla": 24,
+        "deepseek2.attention.value_length_mla": 16,
+        "deepseek2.rope.dimension_count": 8,
+    }
+    for key, value in (("kv_lora_rank", 8193), ("key_length_mla", 8201)):
+        wide = {"deepseek2.attention.kv_lora_rank": 32, f"deepseek2.attention.{key}": value}
+        with pytest.raises(UnsupportedModelError, match=r"8,193 values is wider than the 8,192"):
+            read(tmp_path, dict.fromkeys(small_metadata()) | metadata | wide)
+
+
 def test_baichuan_of_another_size_is_refused(tmp_path: Path) -> None:
     metadata = {key.replace("llama.", "baichuan."): value for key, value in small_metadata().items()}
     with pytest.raises(UnsupportedModelError, match="with 2 layers"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from engine.errors import UnsupportedModelError
 from engine.gguf import TensorType, open_model
 from engine.kernels.dequantize import dequantize_vector
 from engine.model import bind_weights, read_hyperparameters
+from engine.model.rope import RopeParameters, RopeScaling
+from engine.model.weights.binder import Binder
 from engine.model.weights.parts import AttentionWeights
 from tests.engine.model.small_file import small_metadata, small_tensors, write_small_file
 from tests.gguf_writer import RawTensor
@@ -108,6 +111,29 @@ def test_rope_factors_are_read_and_must_divide(tmp_path: Path) -> None:
     for bad in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(UnsupportedModelError, match=r"rope_freqs\.weight"):
             check(tmp_path, {"rope_freqs.weight": np.array([1, bad, 4, 8], np.float32)})
+
+
+@pytest.mark.parametrize("num_pairs", [4, 8])
+def test_factors_may_leave_out_what_only_layers_that_follow_none_turn(tmp_path: Path, num_pairs: int) -> None:
+    factors = np.arange(1, num_pairs + 1, dtype=np.float32)
+    ropes = [RopeParameters(8, 1e4, RopeScaling()), RopeParameters(16, 1e4, RopeScaling(), has_factors=False)]
+    path = write_small_file(tmp_path, small_metadata(), {"rope_freqs.weight": factors})
+    with open_model(path) as file:
+        bound = Binder(file, "llama").rope_factors("rope_freqs.weight", ropes)
+        assert bound is not None
+        np.testing.assert_array_equal(bound.copy(), factors)
+        with pytest.raises(UnsupportedModelError, match=f"shape {num_pairs}, not"):
+            Binder(file, "llama").rope_factors(
+                "rope_freqs.weight", [replace(rope, rotated_dims=20) for rope in ropes]
+            )
+        del bound
+
+
+def test_scales_of_inputs_are_left(tmp_path: Path) -> None:
+    """Beside NVFP4 weights, for activations of four bits."""
+    check(
+        tmp_path, {"blk.0.ffn_up.input_scale": np.ones(1, np.float32), "blk.0.ffn_up.scale": np.ones(1, np.float32)}
+    )
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

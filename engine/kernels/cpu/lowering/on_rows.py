@@ -59,8 +59,7 @@ def gated(program: Program, op: GatedActivation) -> None:
         slots.GATED_OFFSET: float(op.up_offset),
     }
     is_wide = op.gate.width == op.up.width
-    if not is_wide and (op.limit is not None or op.up_offset):
-        raise NotImplementedError("a gate of runs has neither limits nor an offset")
+    assert is_wide or (op.limit is None and not op.up_offset), "a gate of runs has neither limits nor an offset"
     source = KernelSource("activation", "gated_kernel" if is_wide else "gated_runs_kernel", (op.activation,))
     program.emit(source, operands, (op.gate, op.up), (op.out,), op.out.rows)
 

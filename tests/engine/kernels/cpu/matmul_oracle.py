@@ -20,6 +20,7 @@ from engine.kernels.cpu import formats, operands, step_state
 from engine.kernels.cpu.formats import ActivationFormat
 from engine.kernels.cpu.isa import ISA
 from engine.kernels.cpu.jit import Kernel, KernelSource, load_kernels
+from engine.kernels.dequantize import dequantize_q1_0
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
@@ -28,7 +29,7 @@ NUM_THREADS = 2
 SCRATCH_BYTES = step_state.MIN_SCRATCH_BYTES
 HALVES = {  # byte offsets of the float16 in a block
     **dict.fromkeys(["Q4_0", "Q5_0", "Q8_0", "IQ4_NL", "IQ4_XS"], (0,)),
-    **dict.fromkeys(["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S"], (0,)),
+    **dict.fromkeys(["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "Q1_0"], (0,)),
     **dict.fromkeys(["Q4_1", "Q5_1", "Q4_K", "Q5_K"], (0, 2)),
     **{"Q2_K": (80, 82), "Q3_K": (108,), "Q6_K": (208,), "TQ1_0": (52,), "TQ2_0": (64,)},
 }
@@ -61,6 +62,8 @@ def dequantize(tensor_type: TensorType, weights: Bytes) -> Floats:
     """(rows, width) float32 by the gguf package."""
     if tensor_type is TensorType.F32:
         return weights.view(np.float32)
+    if tensor_type is TensorType.Q1_0:
+        return dequantize_q1_0(weights)
     return np.asarray(quants.dequantize(weights, GGMLQuantizationType(int(tensor_type))), np.float32)
 
 
@@ -158,7 +161,8 @@ def rounded_activations(x: Floats) -> npt.NDArray[np.float64]:
 def cases(tensor_type: TensorType) -> Iterator[tuple[int, int, int]]:
     """(rows, width, tokens): no multiples of the tiles, one block, more than a slice of a panel."""
     block = tensor_type.block_size
-    widths = {1: (7, 165, 2100), 32: (32, 576, 4192), 256: (256, 1280, 4608)}[block]
+    small = 576 // block * block
+    widths = (7, 165, 2100) if block == 1 else (block, max(small, 5 * block), 4608 if block > 32 else 4192)
     for width, rows in zip(widths, (37, 50, 16), strict=True):
         for num_tokens in (1, 2, 5, 8, 9, 21):
             yield rows, width, num_tokens

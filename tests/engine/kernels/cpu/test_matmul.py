@@ -11,6 +11,7 @@ from engine.gguf import open_model
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu import formats, operands, step_state
 from engine.kernels.cpu.jit import load_kernels
+from engine.model.weights import MATRIX_TYPES
 from tests.engine.kernels.cpu.matmul_oracle import (
     Harness,
     at_end_of_page,
@@ -88,6 +89,10 @@ def test_real_tensors(model: str, request: pytest.FixtureRequest) -> None:
             for num_tokens in (1, 3, 12):
                 assert matmul_error(tensor_type, weights, width, num_tokens) < 1e-5, tensor
             del weights
+
+
+def test_every_type_that_a_file_may_bring_has_kernels() -> None:
+    assert formats.MATMUL_TYPES == MATRIX_TYPES
 
 
 def test_an_unknown_type_is_refused() -> None:
