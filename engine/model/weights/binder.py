@@ -48,8 +48,8 @@ MATRIX_TYPES = _FLOAT_TYPES | {
     TensorType.NVFP4,
     TensorType.Q1_0,
 }
-# Left over from conversion, or of parts that are computed without them; no computation uses them. ``input_scale`` is
-# for activations of four bits.
+# Left over from conversion, or of parts that are computed without them; no computation uses them. The scale of an
+# input is for activations of four bits.
 _IGNORED = re.compile(
     r"(\.attn_rot_embd\.weight|\.attn\.rotary_emb\.inv_freq|\.indexer\.[a-z_]+\.weight|\.input_scale)$"
 )
