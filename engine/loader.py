@@ -134,8 +134,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         on_progress(LoadPhase.READY, 1.0, "Ready")
         info = _model_info(file, labels, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
-        # Blocks without the recurrent states beside them would be of no use.
-        key = b"" if backend.state_bytes else snapshot_key(file.identity(), plan, backend.kv_format)
+        key = snapshot_key(file.identity(), plan, backend.kv_format)
         check = file.check_not_shortened
         rest = (memory.num_blocks, memory.checkpoint_bytes, notices, key, check, resources.pop_all())
         return LoadedModel(info, tokenizer, template, backend, *rest)

@@ -13,6 +13,8 @@ from engine import EngineConfig
 from engine.cache import snapshot_store
 from engine.protocol import GenerateRequest, LoadModel, Message, ModelLoaded, RequestFinished, RereadReason, Role
 from engine.sampling.params import SamplingParams
+from tests.engine.bent_models import take_apart
+from tests.golden_models import write_golden_model
 from tests.integration.engine_events import EventLog, engine_thread
 
 GREEDY = SamplingParams(temperature=0)
@@ -61,3 +63,24 @@ def test_a_chat_is_reopened_without_reading_and_goes_on_as_if_never_left(
         _, end = _ask(engine, "other", turns)
         assert end.stats.num_reused_tokens == 0, "keys and values of another type are not those"
         assert end.stats.reread_reason is RereadReason.RELOADED
+
+
+@pytest.mark.parametrize("name", ["qwen35", "mamba2"])
+def test_so_is_one_with_a_hybrid_whose_states_come_back(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_store, "MIN_FREE_BYTES", 0)
+    bent = take_apart(write_golden_model(name, tmp_path))
+    bent.metadata = [(key, 2048 if key == f"{name}.context_length" else value) for key, value in bent.metadata]
+    bent.write(tmp_path / "long.gguf")
+    config = EngineConfig(context_length=2048, kv_bytes=20 << 20, snapshot_folder=tmp_path / "snapshots")
+    more = Message(Role.USER, "And what else?")
+    with _loaded(tmp_path / "long.gguf", config) as engine:
+        answer, _ = _ask(engine, "first", QUESTION)
+        turns = (*QUESTION, Message(Role.ASSISTANT, answer), more)
+        followed, _ = _ask(engine, "second", turns)
+    with _loaded(tmp_path / "long.gguf", config) as engine:
+        again, end = _ask(engine, "again", turns)
+        assert again == followed
+        assert end.stats.num_snapshot_tokens == end.stats.num_reused_tokens == end.stats.num_prompt_tokens > 500
+        assert _ask(engine, "edited", QUESTION)[0] == answer
