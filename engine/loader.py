@@ -62,11 +62,11 @@ class LoadedModel:
         tokenizer, template: the text side.
         backend: the weights ready to run; the engine that uses it closes it.
         num_blocks: blocks of the backend's KV cache.
-        checkpoint_bytes: most for the recurrent states that are kept of what was read.
         snapshot_key: of what the KV cache's contents depend on; empty where they are not to be kept.
         notices: what the person should know.
         check_file: raises TruncatedFileError where the file became shorter; to be called before each step, for
             reading past the new end would end the process.
+        checkpoint_bytes: most for the recurrent states that are kept of what was read.
     """
 
     info: ModelInfo
@@ -74,10 +74,10 @@ class LoadedModel:
     template: ChatTemplate
     backend: Backend
     num_blocks: int
-    checkpoint_bytes: int = 0
     notices: tuple[str, ...] = ()
     snapshot_key: bytes = b""
     check_file: Callable[[], None] = lambda: None
+    checkpoint_bytes: int = 0
     _resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def new_text_stream(self, continues_text: bool) -> StreamingDetokenizer:
@@ -136,7 +136,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
         key = snapshot_key(file.identity(), plan, backend.kv_format)
         check = file.check_not_shortened
-        rest = (memory.num_blocks, memory.checkpoint_bytes, notices, key, check, resources.pop_all())
+        rest = (memory.num_blocks, notices, key, check, memory.checkpoint_bytes, resources.pop_all())
         return LoadedModel(info, tokenizer, template, backend, *rest)
 
 
