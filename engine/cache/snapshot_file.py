@@ -273,6 +273,7 @@ class SnapshotWriter:
         self._file.seek(0)
         self._file.write(_PREFIX.pack(_MAGIC, len(header), hashlib.blake2b(header, digest_size=32).digest()))
         self._file.write(header)
+        self._file.truncate(file_bytes)  # where blocks have no bytes, nothing lies behind the header's padding
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()

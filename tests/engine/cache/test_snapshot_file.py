@@ -65,6 +65,18 @@ def _contents(file: SnapshotFile) -> tuple[list[int], list[int] | None]:
     return list(range(num_sound)), state
 
 
+@pytest.mark.parametrize("has_state", [False, True])
+def test_blocks_of_a_model_without_keys_and_values(tmp_path: Path, has_state: bool) -> None:
+    attachments = [Attachment(AttachmentKind.STATE, RECORDS[1].name, 30, STATE)] * has_state
+    writer = SnapshotWriter(tmp_path / "000001.kv", KEY, 0, RECORDS, attachments)
+    writer.append(np.empty((3, 0), np.uint8))
+    writer.finish()
+    file = read_snapshot(tmp_path / "000001.kv", KEY, 0)
+    assert list(file.blocks) == RECORDS
+    assert file.read_blocks(0, np.empty((3, 0), np.uint8)) == 3
+    assert [file.read_attachment(record).tolist() for record in file.attachments] == [STATE.tolist()] * has_state
+
+
 def test_what_was_written_is_read(path: Path) -> None:
     file = read_snapshot(path, KEY, BLOCK_BYTES)
     assert list(file.blocks) == RECORDS
