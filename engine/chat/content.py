@@ -49,7 +49,7 @@ def is_concealed(text: str) -> bool:
     return not text.isascii() and _RUN.search(text) is not None
 
 
-def _plain_units(text: str) -> str:
+def plain_units(text: str) -> str:
     """``text`` with concealed characters as they were, of the same length (high ones stay in halves)."""
     if not is_concealed(text):
         return str.__str__(text)
@@ -59,7 +59,7 @@ def _plain_units(text: str) -> str:
 
 def reveal(text: str) -> str:
     """The plain text."""
-    return well_formed(_plain_units(text))
+    return well_formed(plain_units(text))
 
 
 def segments_of(rendered: str) -> list[tuple[str, bool]]:
@@ -89,7 +89,7 @@ class ContentText(str):
 
     @cached_property
     def _plain(self) -> str:
-        return _plain_units(self)
+        return plain_units(self)
 
     def __str__(self) -> str:
         return self
@@ -101,13 +101,13 @@ class ContentText(str):
         return hash(self._plain)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and self._plain == _plain_units(other)
+        return isinstance(other, str) and self._plain == plain_units(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __contains__(self, item: object) -> bool:
-        return isinstance(item, str) and _plain_units(item) in self._plain
+        return isinstance(item, str) and plain_units(item) in self._plain
 
     def __getitem__(self, key: SupportsIndex | slice) -> str:
         return ContentText(super().__getitem__(key))
@@ -127,16 +127,16 @@ class ContentText(str):
     # Questions: answered by the plain text.
 
     def find(self, sub: str, *bounds: Any) -> int:
-        return self._plain.find(_plain_units(sub), *bounds)
+        return self._plain.find(plain_units(sub), *bounds)
 
     def rfind(self, sub: str, *bounds: Any) -> int:
-        return self._plain.rfind(_plain_units(sub), *bounds)
+        return self._plain.rfind(plain_units(sub), *bounds)
 
     def index(self, sub: str, *bounds: Any) -> int:
-        return self._plain.index(_plain_units(sub), *bounds)
+        return self._plain.index(plain_units(sub), *bounds)
 
     def count(self, sub: str, *bounds: Any) -> int:
-        return self._plain.count(_plain_units(sub), *bounds)
+        return self._plain.count(plain_units(sub), *bounds)
 
     def startswith(self, prefix: str | tuple[str, ...], *bounds: Any) -> bool:
         return self._plain.startswith(prefix, *bounds)
@@ -223,12 +223,12 @@ class ContentText(str):
     def replace(self, old: str, new: str, count: SupportsIndex = -1) -> str:
         if not old:
             return ContentText(super().replace(old, new, count))
-        return ContentText(str.join(new, self.split(_plain_units(old), count)))
+        return ContentText(str.join(new, self.split(plain_units(old), count)))
 
     def join(self, iterable: Iterable[str]) -> str:
         return ContentText(super().join(iterable))
 
-    def _recase(self, changed: str) -> str:
+    def recased(self, changed: str) -> str:
         """``changed`` is the plain text with other letters; concealed where this text is."""
         if len(changed) != len(self):  # "ß" becomes "SS": where is lost, so all counts as content
             return conceal(changed)
@@ -236,13 +236,19 @@ class ContentText(str):
         return ContentText(_decode(np.where(_codes(self) >= _SHIFT, codes + np.uint32(_SHIFT), codes)))
 
     def upper(self) -> str:
-        return self._recase(self._plain.upper())
+        return self.recased(self._plain.upper())
 
     def lower(self) -> str:
-        return self._recase(self._plain.lower())
+        return self.recased(self._plain.lower())
 
     def title(self) -> str:
-        return self._recase(self._plain.title())
+        return self.recased(self._plain.title())
 
     def capitalize(self) -> str:
-        return self._recase(self._plain.capitalize())
+        return self.recased(self._plain.capitalize())
+
+    def swapcase(self) -> str:
+        return self.recased(self._plain.swapcase())
+
+    def casefold(self) -> str:
+        return self.recased(self._plain.casefold())

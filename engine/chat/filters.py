@@ -1,7 +1,7 @@
 """The filters that chat templates may use, each bounded by its operands or told its bound.
 
 Those of Jinja that cannot make a value larger than what they are given are taken as they are; those that can are
-written here. Others (``pprint``, ``urlize``, ``batch`` ...) do not exist in a chat template.
+written here. Others (``pprint``, ``urlize``, ``striptags`` ...) do not exist in a chat template.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.chat.content import ContentText, conceal, reveal
+from engine.chat.content import ContentText, conceal, plain_units, reveal
 from engine.chat.limits import RenderLimitError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TAKEN_OVER: Final = (
     "abs", "capitalize", "count", "d", "default", "dictsort", "first", "groupby", "items", "last", "length", "list",
     "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select", "selectattr", "sort", "string",
-    "title", "trim", "unique", "upper", "wordcount", "attr",
+    "trim", "unique", "upper", "attr",
 )
 # fmt: on
 _MAX_INDENT: Final = 64
@@ -133,6 +133,30 @@ def make_filters(environment: TemplateEnvironment, jinja: Mapping[str, Callable[
             raise RenderLimitError("the chat template pads a text enormously")
         return str(value) % (kwargs or args)
 
+    def batch(value: Any, linecount: int, fill_with: Any = None) -> Iterator[list[Any]]:
+        environment.budget.reserve_items(linecount)
+        items, count = list(value), max(1, linecount)
+        for start in range(0, len(items), count):
+            row = items[start : start + count]
+            yield row + [fill_with] * (0 if fill_with is None else count - len(row))
+
+    def slice_(value: Any, slices: int, fill_with: Any = None) -> Iterator[list[Any]]:
+        environment.budget.reserve_items(slices)
+        items, start = list(value), 0
+        size, num_longer = divmod(len(items), slices)
+        for number in range(slices):
+            end = start + size + (number < num_longer)
+            yield items[start:end] + ([] if fill_with is None or number < num_longer else [fill_with])
+            start = end
+
+    def title(value: Any) -> str:
+        text = value if isinstance(value, str) else str(value)
+        changed: str = jinja["title"](plain_units(text))
+        return text.recased(changed) if isinstance(text, ContentText) else changed
+
+    def wordcount(value: Any) -> int:
+        return jinja["wordcount"](plain_units(str(value)))  # type: ignore[no-any-return]
+
     def truncate(value: str, length: int = 255, killwords: bool = False, end: str = "...", leeway: int = 0) -> str:
         return jinja["truncate"](environment, value, length, killwords, end, leeway)  # type: ignore[no-any-return]
 
@@ -144,6 +168,10 @@ def make_filters(environment: TemplateEnvironment, jinja: Mapping[str, Callable[
         "center": center,
         "format": format_,
         "truncate": truncate,
+        "batch": batch,
+        "slice": slice_,
+        "title": title,
+        "wordcount": wordcount,
         "int": _plain_number(int, 0),
         "float": _plain_number(float, 0.0),
         "escape": _escape,

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from jinja2 import nodes, pass_context
 from jinja2.exceptions import SecurityError
-from jinja2.ext import Extension, LoopControlExtension
+from jinja2.ext import ExprStmtExtension, Extension, LoopControlExtension
 from jinja2.filters import FILTERS
 from jinja2.parser import Parser
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro, TemplateReference, Undefined
@@ -140,7 +140,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             optimized=False,
             cache_size=0,
-            extensions=[LoopControlExtension, GenerationTag],
+            extensions=[LoopControlExtension, ExprStmtExtension, GenerationTag],
         )
         self.budget = Budget()
         self.finalize = self._finalize
