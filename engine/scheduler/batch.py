@@ -82,11 +82,6 @@ class Batch:
         return sum(share.num_tokens for share in self.scheduled)
 
     @property
-    def num_generating(self) -> int:
-        """Shares of which a stream is watched."""
-        return sum(share.is_generating for share in self.scheduled)
-
-    @property
-    def num_prompt_tokens(self) -> int:
-        """Tokens of the shares that only read."""
-        return sum(share.num_tokens for share in self.scheduled if not share.is_generating)
+    def is_reading(self) -> bool:
+        """Whether it is a chunk of prompts, rather than the next tokens of streams."""
+        return any(share.num_tokens > 1 and not share.is_generating for share in self.scheduled)

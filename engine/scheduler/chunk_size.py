@@ -1,6 +1,6 @@
 """How many prompt tokens a step may read, so that it takes about as long as it should.
 
-A step must end soon, because commands are taken up between steps, and because other answers are streaming. How many
+A step must end soon, because commands are taken up between steps, and because other answers are waiting. How many
 tokens that allows depends on model, machine, backend and depth, so it is learnt from the steps themselves.
 """
 
@@ -17,7 +17,7 @@ class ChunkSize:
     """
 
     def __init__(self, initial: int, minimum: int, maximum: int) -> None:
-        self._minimum = minimum
+        self._minimum = min(minimum, maximum)
         self._maximum = maximum
         self.num_tokens = min(max(initial, minimum), maximum)
 

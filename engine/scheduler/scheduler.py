@@ -1,7 +1,9 @@
 """The scheduler: gives each step's token budget to the running sequences and lets waiting ones in.
 
-A sequence has tokens and computed tokens; the scheduler closes the gap. Those that miss few tokens are served
-first, so an answer that streams goes on streaming, and what is left of the budget reads prompts in chunks. It owns
+A sequence has tokens and computed tokens; the scheduler closes the gap. A step either generates, one token or a few
+for every stream, or reads prompts in a chunk; beside streams a pace says when. Kernels round a little differently for
+few tokens than for many, so an answer would depend on what is read beside it if a step did both, and next to nothing
+would be gained: on two cores a chunk of 64 tokens takes as long as it takes less one decode step, within 5%. It owns
 the states of sequences and their block tables, and knows nothing of logits or text.
 """
 
@@ -17,13 +19,15 @@ from engine.model.plan import BLOCK_SIZE
 from engine.protocol import FinishReason, Priority
 from engine.scheduler.batch import Batch, ScheduledSequence
 from engine.scheduler.chunk_size import ChunkSize
+from engine.scheduler.pace import RATIO, SHORT_PROMPT, URGENT_RATIO, Pace
 from engine.scheduler.prompt_lookup import NOTHING, Draft, PromptLookup
 from engine.scheduler.recurrent_states import RecurrentStates
 from engine.scheduler.sequence import Sequence, SequenceState
 from engine.scheduler.speculation import MAX_PROPOSED, MAX_STREAMS, Speculation
 
-TARGET_STEP_S = 0.14  # of a step that only reads prompts: the longest that keeps a stop below 0.2 s
-MIXED_STEP_RATIO = 1.7  # of a step that also reads a prompt, against one that only generates
+TARGET_STEP_S = 0.14  # of a step that reads: the longest that keeps a stop below 0.2 s
+MIN_CHUNK = 32  # tokens; fewer cost nearly as much, so where these take longer than the target, they take longer
+MIN_PART = 16  # tokens of a prompt that are not read apart from the rest: kernels round differently for a few
 MAX_RUNNING = 16
 ADMISSION_MARGIN = 64  # tokens a new sequence should be able to generate before blocks run out
 
@@ -55,9 +59,9 @@ class Scheduler:
         self._arrivals = itertools.count()
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
-        self._alone = ChunkSize(128, 8, max_batch_tokens)
-        self._mixed = ChunkSize(16, 2, max_batch_tokens)
-        self._generating_s = 0.0  # moving average of a step that only generates
+        self._chunk_size = ChunkSize(128, MIN_CHUNK, max_batch_tokens)
+        self._pace = Pace()
+        self._stream_ratio = RATIO  # how much slower streams may be while others read
 
     @property
     def has_work(self) -> bool:
@@ -75,38 +79,52 @@ class Scheduler:
         last in this order when others need their blocks. The batch is empty only when nothing waits or runs.
         """
         self._admit()
-        turns = self._turns()
-        prompt_budget = self._chunk_size(turns).num_tokens
-        budget = self._max_batch_tokens
+        streams, readers = self._turns()
         scheduled: list[ScheduledSequence] = []
-        for sequence in turns:
-            if sequence.state is not SequenceState.RUNNING:
-                continue
-            missing, is_reading = sequence.num_missing_tokens, _is_reading(sequence)
-            count = self._chunk(sequence, min(budget, prompt_budget)) if is_reading else min(missing, budget)
-            if (count == 0 and missing > 0) or not self._reserve(sequence, count, scheduled):
-                continue
-            prompt_budget -= count if is_reading else 0
-            budget -= count
-            scheduled.append(ScheduledSequence(sequence, count))
-        if not any(_is_reading(share.sequence) for share in scheduled):
-            scheduled = self._with_drafts(scheduled, budget)
-        return Batch(tuple(scheduled))
+        if readers and (not streams or self._pace.can_read):
+            scheduled = self._read(readers)
+        return Batch(tuple(scheduled or self._generate(streams)))
 
-    def _turns(self) -> list[Sequence]:
-        """The running sequences in the order in which they take of the budget: first those that generate."""
+    def _turns(self) -> tuple[list[Sequence], list[Sequence]]:
+        """The running sequences whose turn it is, those that generate and those that read, the urgent first."""
         has_foreground = any(sequence.priority > Priority.BACKGROUND for sequence in self._running)
         turns = [each for each in self._running if each.priority > Priority.BACKGROUND or not has_foreground]
-        return sorted(turns, key=lambda sequence: (_is_reading(sequence), _rank(sequence)))
+        turns.sort(key=_rank)
+        streams, readers = [each for each in turns if not _is_reading(each)], [*filter(_is_reading, turns)]
+        self._stream_ratio = _stream_ratio(streams, readers)
+        return streams, readers
 
-    def _chunk_size(self, turns: list[Sequence]) -> ChunkSize:
-        """A step that reads beside a stream is short, unless what it reads is more urgent than the stream."""
-        streams = [sequence.priority for sequence in turns if sequence.is_generating]
-        readers = [sequence.priority for sequence in turns if _is_reading(sequence)]
-        return self._mixed if streams and max(streams) >= max(readers, default=0) else self._alone
+    def _read(self, readers: list[Sequence]) -> list[ScheduledSequence]:
+        """The next chunk: of the first prompt, and of others where it leaves room."""
+        room, budget = self._chunk_size.num_tokens, self._max_batch_tokens
+        scheduled: list[ScheduledSequence] = []
+        for sequence in readers:
+            if scheduled and room < MIN_CHUNK:
+                break
+            if sequence.state is not SequenceState.RUNNING:
+                continue  # it gave way to one before it
+            count = _chunk(sequence, room, budget)
+            if self._reserve(sequence, count, scheduled):
+                room, budget = room - count, budget - count
+                scheduled.append(ScheduledSequence(sequence, count))
+        return scheduled
+
+    def _generate(self, streams: list[Sequence]) -> list[ScheduledSequence]:
+        """What every stream misses: the token chosen last, none, or some that a constraint forced."""
+        budget = self._max_batch_tokens
+        scheduled: list[ScheduledSequence] = []
+        for sequence in streams:
+            missing = sequence.num_missing_tokens
+            count = min(missing, budget)
+            if sequence.state is not SequenceState.RUNNING or (count == 0 and missing > 0):
+                continue
+            if self._reserve(sequence, count, scheduled):
+                budget -= count
+                scheduled.append(ScheduledSequence(sequence, count))
+        return self._with_drafts(scheduled, budget)
 
     def _with_drafts(self, scheduled: list[ScheduledSequence], budget: int) -> list[ScheduledSequence]:
-        """Add proposed tokens where they promise more tokens a second; only to steps that read no prompt."""
+        """Add proposed tokens where they promise more tokens a second."""
         if self._speculation is None or len(scheduled) > MAX_STREAMS:
             return scheduled
         num_tokens = sum(share.num_tokens for share in scheduled)
@@ -135,31 +153,16 @@ class Scheduler:
         has_room = self._kv_cache.reserve(sequence.table, sequence.num_tokens + len(draft.token_ids))
         return draft if has_room else NOTHING
 
-    def _chunk(self, sequence: Sequence, budget: int) -> int:
-        """How many of its missing tokens a sequence reads within ``budget``.
-
-        A chunk that is not the last ends with a block where it can: then a prompt is always cut at the same places,
-        and a backend whose rounding depends on the place gives the same numbers each time.
-        """
-        start = sequence.num_computed_tokens
-        end = start + min(sequence.num_missing_tokens, budget)
-        aligned = end - end % BLOCK_SIZE
-        return (aligned if end < sequence.num_tokens and aligned > start else end) - start
-
     def observe(self, batch: Batch, seconds: float) -> None:
         """Learn from the time that ``batch`` took; call it before the batch's tokens are committed."""
-        num_generating, num_prompt_tokens = batch.num_generating, batch.num_prompt_tokens
-        if num_prompt_tokens == 0:
-            if self._speculation is not None:
-                self._speculation.observe(batch, seconds)
-            if batch.num_tokens == num_generating or self._generating_s == 0:
-                previous = self._generating_s or seconds
-                self._generating_s = 0.8 * previous + 0.2 * seconds
-        elif self._chunk_size([share.sequence for share in batch.scheduled]) is self._alone:
-            self._alone.observe(num_prompt_tokens, seconds, TARGET_STEP_S)
-        elif self._generating_s > 0:
-            target_s = min(MIXED_STEP_RATIO * self._generating_s, TARGET_STEP_S + self._generating_s)
-            self._mixed.observe(num_prompt_tokens, seconds, target_s)
+        if batch.is_reading:
+            self._chunk_size.observe(batch.num_tokens, seconds, TARGET_STEP_S)
+            if any(sequence.is_generating for sequence in self._running):
+                self._pace.note_reading(seconds)
+            return
+        self._pace.note_generating(seconds, self._stream_ratio)
+        if self._speculation is not None:
+            self._speculation.observe(batch, seconds)
 
     def commit(self, share: ScheduledSequence, num_accepted: int) -> None:
         """Note that a share's tokens and the first ``num_accepted`` of its proposed ones are in the KV cache."""
@@ -281,8 +284,32 @@ class Scheduler:
 
 
 def _is_reading(sequence: Sequence) -> bool:
-    """Whether its missing tokens are read in chunks, after those that generate have got their share."""
+    """Whether its missing tokens are read in chunks."""
     return sequence.num_missing_tokens > 1 and not sequence.is_generating
+
+
+def _chunk(sequence: Sequence, room: int, budget: int) -> int:
+    """How many of its missing tokens a sequence reads in a chunk that has ``room`` for so many.
+
+    All of them, also where that is a few too many but in the ``budget``; else up to a block's end, and so that not
+    just a few are left. A prompt's numbers are then the same wherever it is cut.
+    """
+    start, missing = sequence.num_computed_tokens, sequence.num_missing_tokens
+    if missing <= min(room + MIN_PART - 1, budget):
+        return missing
+    end = start + min(missing, room)
+    aligned = end - end % BLOCK_SIZE
+    if sequence.num_tokens - aligned < MIN_PART:
+        aligned -= BLOCK_SIZE
+    return (aligned if aligned > start else end) - start
+
+
+def _stream_ratio(streams: list[Sequence], readers: list[Sequence]) -> float:
+    """How much slower ``streams`` may be for the first of ``readers``."""
+    if not streams or not readers or readers[0].priority <= max(each.priority for each in streams):
+        return RATIO
+    num_to_read = readers[0].num_prompt_tokens - (readers[0].num_reused_tokens or 0)
+    return URGENT_RATIO if num_to_read <= SHORT_PROMPT else RATIO
 
 
 def _rank(sequence: Sequence) -> tuple[int, int]:

@@ -63,23 +63,6 @@ def test_an_end_token_stops() -> None:
     assert _completion(sequence) == expected[: expected.index(expected[5]) + 1]
 
 
-def test_a_long_prompt_is_read_in_chunks_beside_an_answer_that_streams() -> None:
-    engine, backend = _engine(num_blocks=100, context_length=1200, max_batch_tokens=32)
-    first = _sequence([9], max_tokens=400, name="first")
-    engine.add(first)
-    engine.step()
-    long = _sequence([n % 50 for n in range(600)], max_tokens=1, name="long")
-    engine.add(long)
-    while long.finish_reason is None:
-        before = first.num_tokens
-        outputs = {output.sequence.request_id: output.token_ids for output in engine.step()}
-        assert first.num_tokens == before + 1, "the stream gets a token in each step"
-        assert "long" in outputs, "and the prompt a share of it"
-    assert _completion(first) == continuation([9], first.num_completion_tokens)
-    assert _completion(long) == continuation(long.token_ids[:600], 1)
-    assert backend.num_computed_tokens == 1 + 600 + first.num_completion_tokens - 1
-
-
 def test_the_next_turn_reads_only_what_is_new() -> None:
     engine, backend = _engine()
     first = _sequence(list(range(50)), max_tokens=21)
@@ -127,7 +110,7 @@ def test_chunks_end_with_blocks() -> None:
     _run(engine, _sequence(list(range(5)), max_tokens=1))
     backend.before_run = look  # type: ignore[assignment]
     _run(engine, _sequence([*range(5), *range(20, 60), *range(60), *range(50)], max_tokens=1))
-    assert ends == [48, 96, 144, 155]
+    assert ends == [48, 96, 128, 155], "and leave no few tokens for the last"
 
 
 def test_the_context_ends_a_sequence_and_bounds_a_prompt() -> None:

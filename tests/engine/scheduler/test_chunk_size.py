@@ -21,6 +21,9 @@ def test_steps_settle_near_their_target() -> None:
 def test_bounds_hold() -> None:
     assert _settle(10) == 8 / 10
     assert _settle(1e6) == 512 / 1e6
+    small = ChunkSize(128, 32, 16)
+    small.observe(16, 1.0, 0.08)
+    assert small.num_tokens == 16, "a backend that takes no more"
 
 
 def test_a_step_that_did_not_use_its_budget_raises_nothing() -> None:
