@@ -8,7 +8,7 @@ needs the room; what came before stays.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +75,7 @@ def _overlap(record: BlockRecord, wanted: tuple[int, ...]) -> int:
 class Restoration:
     """A path of stored blocks on its way into the KV cache.
 
+    ``files`` are all of the conversation, those of ``path`` and those that may hold what is attached to its prefixes.
     ``wanted`` are lengths of prefixes: what the KV cache has without this, and how far the path follows the prompt.
     Of the states after prefixes between these, which may be many and large, only the last one comes back.
 
@@ -91,6 +92,7 @@ class Restoration:
         backend: Backend,
         prompt_logits: PromptLogits,
         path: Sequence[StoredBlock],
+        files: Sequence[SnapshotFile],
         wanted: tuple[int, int],
         on_damaged: Callable[[SnapshotFile], None],
     ) -> None:
@@ -98,6 +100,7 @@ class Restoration:
         self._backend = backend
         self._prompt_logits = prompt_logits
         self._path = path
+        self._files = files
         self._wanted = wanted
         self._on_damaged = on_damaged
         self._token_ids = [token_id for block in path for token_id in block.record.token_ids]
@@ -162,11 +165,11 @@ class Restoration:
 
     def _attach(self) -> None:
         """Take over the last wanted state, and the logits, after prefixes that are here now."""
-        names = {block.record.name for block in self._path[: self._next]}
+        blocks = {block.name: block for file in self._files for block in file.blocks}
         states = []
-        for file in {block.file for block in self._path}:
+        for file in self._files:
             for record in file.attachments:
-                if record.name not in names or record.num_tokens > self.num_tokens:
+                if not self._is_here(record, blocks):
                     continue
                 if record.kind is AttachmentKind.STATE:
                     states.append((record.num_tokens, file, record))
@@ -177,6 +180,16 @@ class Restoration:
             num_tokens, file, record = max(states, key=lambda each: each[0])
             if (state := self._read(file, record)) is not None:
                 self._kv_cache.add_checkpoint(self._table, num_tokens, state)
+
+    def _is_here(self, record: AttachmentRecord, blocks: Mapping[bytes, BlockRecord]) -> bool:
+        """Whether it is attached to a prefix that has arrived; its block may go on differently after that."""
+        holder = blocks.get(record.name)
+        if holder is None or not 0 < record.num_tokens <= self.num_tokens:
+            return False
+        index = (record.num_tokens - 1) // BLOCK_SIZE
+        count = record.num_tokens - index * BLOCK_SIZE
+        own = self._path[index].record
+        return holder.parent == own.parent and holder.token_ids[:count] == own.token_ids[:count]
 
     def _read(self, file: SnapshotFile, record: AttachmentRecord) -> npt.NDArray[np.uint8] | None:
         try:

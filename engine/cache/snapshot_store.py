@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from engine.cache.history import MAX_BRANCHES
 from engine.cache.snapshot_file import (
     FORMAT,
     SUFFIX,
@@ -252,13 +253,15 @@ def _heirs(records: Sequence[BlockRecord]) -> dict[bytes, bytes]:
 
 
 def _newest_attachments(files: Sequence[SnapshotFile], heirs: dict[bytes, bytes]) -> list[Attachment]:
-    """Of all files: each state once, and the newest logits."""
+    """Of all files: each state once, and the newest logits, as many as a conversation may have branches."""
     found: dict[tuple[int, bytes, int], Attachment] = {}
     for file in files:
         for record in file.attachments:
             with contextlib.suppress(DamagedSnapshotError):
                 data, name = file.read_attachment(record), heirs.get(record.name, record.name)
-                is_state = record.kind is AttachmentKind.STATE
-                place = (record.kind, name, record.num_tokens) if is_state else (record.kind, b"", 0)
+                place = record.kind, name, record.num_tokens
+                found.pop(place, None)
                 found[place] = Attachment(record.kind, name, record.num_tokens, data)
-    return list(found.values())
+    states = [each for each in found.values() if each.kind is AttachmentKind.STATE]
+    logits = [each for each in found.values() if each.kind is AttachmentKind.LOGITS]
+    return [*states, *logits[-MAX_BRANCHES:]]

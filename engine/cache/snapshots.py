@@ -87,11 +87,12 @@ class Snapshots:
         num_cached = self._kv_cache.num_matching_tokens(token_ids)
         if num_cached >= len(token_ids) - 1:
             return None
-        path, num_stored = find_path(self._files(conversation_id), token_ids)
+        files = self._files(conversation_id)
+        path, num_stored = find_path(files, token_ids)
         if num_stored <= num_cached:
             return None
         wanted = num_cached, num_stored
-        return Restoration(self._kv_cache, self._backend, self._prompt_logits, path, wanted, self._remove)
+        return Restoration(self._kv_cache, self._backend, self._prompt_logits, path, files, wanted, self._remove)
 
     def is_elsewhere(self, conversation_id: str) -> bool:
         """Whether the disk has this conversation for another model or other settings."""
@@ -144,20 +145,21 @@ class Snapshots:
         """A job that writes what the tree has of a conversation and the disk has not."""
         files = self._files(conversation_id)
         on_disk = {block.name for file in files for block in file.blocks}
-        places = {(each.kind, each.name, each.num_tokens) for file in files for each in file.attachments}
         nodes: dict[bytes, tuple[BlockRecord, Node]] = {}
-        attachments: list[Attachment] = []
-        for number, branch in enumerate(self._history.branches(conversation_id)):
+        attachments: dict[tuple[int, bytes, int], Attachment] = {}
+        for branch in self._history.branches(conversation_id):
             path = self._named_path(branch)
             nodes.update((record.name, (record, node)) for record, node in path)
-            attachments += _states(path)
-            if number == 0:
-                attachments += self._logits(branch, path)
+            attached = [*_states(path), *self._logits(branch, path)]
+            attachments.update(((each.kind, each.name, each.num_tokens), each) for each in attached)
         missing = [pair for name, pair in nodes.items() if name not in on_disk]
-        attachments = [each for each in attachments if (each.kind, each.name, each.num_tokens) not in places]
+        for file in files:
+            for known in file.attachments:
+                attachments.pop((known.kind, known.name, known.num_tokens), None)
         if not missing and not attachments:
             return None
-        return _Job(self._disk, self._store, self._key, conversation_id, self._backend, missing, attachments)
+        parts = missing, list(attachments.values())
+        return _Job(self._disk, self._store, self._key, conversation_id, self._backend, *parts)
 
     def _named_path(self, branch: TokenIds) -> list[tuple[BlockRecord, Node]]:
         named = []

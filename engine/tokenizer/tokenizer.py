@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.gguf import Metadata
 from engine.tokenizer.byte_level import text_to_bytes
+from engine.tokenizer.encoded_texts import EncodedTexts
 from engine.tokenizer.models import (
     SPACE,
     Encode,
@@ -69,7 +70,7 @@ class Tokenizer:
         self.add_space_prefix = add_space_prefix
         self.notice = notice
         self._vocabulary = vocabulary
-        self._encode = encode
+        self._encode = EncodedTexts(encode)
         self._trims_after = frozenset(trims_after)
         # Where no text can vanish, each token stands for so many characters at most.
         is_lossless = has_all_bytes and not self._trims_after

@@ -97,6 +97,19 @@ def test_a_conversation_is_written_at_exit_and_its_answer_given_anew_without_rea
         assert loads.backends[-1].num_computed_tokens == 19, "the answer's alone"
 
 
+def test_each_branch_is_given_anew_after_a_start_without_reading(tmp_path: Path) -> None:
+    """One prompt begins in the middle of another's block; each has its last logits in the snapshot."""
+    prompts = [TALE, TALE + "Who", TALE[:30] + "beach", TALE[:33]]
+    with _started(tmp_path) as log:
+        for number, prompt in enumerate(prompts):
+            _ask(log, f"a{number}", prompt)
+    for prompt in prompts:
+        loads = FakeLoads(snapshot_key=KEY)
+        with _started(tmp_path, loads) as log:
+            assert _ask(log, "again", prompt).num_read_tokens == 0
+            assert loads.backends[-1].num_computed_tokens == 19, "the answer's alone"
+
+
 def test_a_conversation_outlives_an_eject(tmp_path: Path) -> None:
     with _started(tmp_path) as log:
         _ask(log, "a", TALE)
