@@ -21,6 +21,7 @@
 
     chat_command    arguments and table
     chat_scenarios  the turns, and the same prompts on the peer
+    chat_stream     a paste beside a stream
     chat_run        our engine as the app runs it: messages in, times out
 
 For ``bench``, each engine runs in processes of its own, and never two at once: an idle worker waits for a line. The

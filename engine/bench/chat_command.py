@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 def render(report: dict[str, Any], has_peer: bool) -> str:
     """The report as text."""
-    header = ["", "prompt", "read", "first token ms", "x reading alone", "why"]
+    header = ["", "prompt", "read", "first token ms", "x reading alone", "at that depth", "why"]
     rows = [_row(step) for step in report["steps"]]
     if has_peer:
         header += ["llama.cpp read", "ms", "ours / llama.cpp"]
@@ -66,22 +66,23 @@ def render(report: dict[str, Any], has_peer: bool) -> str:
         [
             f"Model    {report['model']}",
             columns("Turns", header, rows),
-            f"A paste of {beside['num_read_tokens']:,} tokens, read in {beside['read_s']:.1f} s beside a stream: "
-            f"{beside['alone_ms']:.1f} ms a token alone, {beside['beside_ms']:.1f} ms beside it "
-            f"(x {beside['ratio']:.2f}).",
+            f"A paste of {beside['num_read_tokens']:,} tokens: {beside['read_alone_s']:.1f} s alone, "
+            f"{beside['read_s']:.1f} s beside a stream.\n"
+            f"The stream: {beside['alone_ms']:.1f} ms a token alone, {beside['beside_ms']:.1f} ms beside the paste "
+            f"(x {beside['ratio']:.2f}; median {beside['median_ms']:.1f}, longest {beside['longest_ms']:.0f}).",
             columns("Speculation, tokens/s", ["", "off", "on", "x", "accepted", "text"], speculation),
         ]
     )
 
 
 def _row(step: Step) -> list[str]:
-    ratio = "" if not step.alone_ms else f"{step.first_token_ms / step.alone_ms:.2f}"
+    ratios = [f"{step.first_token_ms / ms:.2f}" if ms else "" for ms in (step.alone_ms, step.deep_ms)]
     return [
         f"{step.scenario}: {step.label}",
         f"{step.num_prompt_tokens:,}",
         f"{step.num_read_tokens:,}",
         f"{step.first_token_ms:,.0f}",
-        ratio,
+        *ratios,
         step.reread_reason,
     ]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import queue
-import statistics
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from engine.errors import EngineError
 from engine.protocol import (
     AbortRequest,
     ContextPolicy,
+    CountTokens,
     Delta,
     Event,
     GenerateRequest,
@@ -32,12 +32,19 @@ from engine.protocol import (
     RequestFailed,
     RequestFinished,
     RequestStats,
-    Role,
+    TokensCounted,
 )
 from engine.sampling.params import SamplingParams
 from engine.thread import EngineThread
 
 GREEDY = SamplingParams(temperature=0)
+PARAGRAPH = (
+    "The harbour town had two clocks, and they had not agreed for as long as anyone could remember. One stood on "
+    "the church and lost four minutes a week; the other hung over the fish market and gained three. People who "
+    "wanted to be early went by the market, and people who wanted to be late went by the church, and between the "
+    "two there was always an argument about who had been waiting for whom. In the winter of the great frost both "
+    "stopped on the same night, and for the first time the town had to ask itself what the hour really was. "
+)
 REST_S = 2.5  # after which a conversation is on the disk
 TIMEOUT_S = 300.0
 
@@ -54,6 +61,7 @@ class Step:
         tokens_per_second: of the answer.
         reread_reason: why more than the new words was read.
         alone_ms: time to read as many tokens in a chat of their own; None where nothing was read.
+        deep_ms: the same after as many tokens as were reused, which new ones look back at.
         peer_first_token_ms, peer_read_tokens: the peer's on the same prompt.
     """
 
@@ -66,6 +74,7 @@ class Step:
     tokens_per_second: float
     reread_reason: str
     alone_ms: float | None = None
+    deep_ms: float | None = None
     peer_first_token_ms: float | None = None
     peer_read_tokens: int | None = None
 
@@ -78,6 +87,7 @@ class OwnChat:
         self._config = config
         self._events: queue.Queue[Event] = queue.Queue()
         self._number = 0
+        self._tokens_per_word = 0.0
         self._start()
 
     def _start(self) -> None:
@@ -137,57 +147,37 @@ class OwnChat:
         text, stats, _ = self.wait(self.submit(messages, max_tokens, chat, **options))
         return text, stats
 
-    def reading_ms(self, num_tokens: int) -> float:
-        """Time to the first token of a new chat whose prompt has about ``num_tokens`` tokens; the best of two."""
+    def reading_ms(self, num_tokens: int, depth: int = 0) -> float:
+        """Time to read ``num_tokens`` after ``depth`` tokens that are in the KV cache; the best of two, in ms.
+
+        From when the sequence gets room until its first token: without rendering, tokenizing and looking up.
+        """
+        history, words = self._words(depth), self._words(num_tokens)
         best = float("inf")
+        if depth:
+            self._read_raw(history)
         for _ in range(2):
             self._number += 1
-            words = f"{self._number} " + " ".join(f"{self._number * 7 + n}" for n in range(num_tokens // 6))
-            request = GenerateRequest(f"alone {self._number}", prompt=words, sampling=GREEDY, max_tokens=1)
-            self._thread.submit(request)
-            _, stats, _ = self.wait(request.request_id)
-            best = min(best, stats.first_token_ms * num_tokens / max(1, stats.num_read_tokens))
+            prompt = f"{history} {self._number} {words}"
+            stats = self._read_raw(prompt)
+            best = min(best, stats.prompt_ms * num_tokens / max(1, stats.num_read_tokens))
         return best
 
+    def _words(self, num_tokens: int) -> str:
+        """A text of about so many tokens."""
+        if not self._tokens_per_word:
+            self._thread.submit(CountTokens("words", PARAGRAPH))
+            while not isinstance(event := self.next_event()[1], TokensCounted):
+                pass
+            self._tokens_per_word = event.num_tokens / len(PARAGRAPH.split())
+        words = itertools.islice(itertools.cycle(PARAGRAPH.split()), round(num_tokens / self._tokens_per_word))
+        return " ".join(words)
 
-def stretch_ratio(own: OwnChat, num_paste_tokens: int) -> dict[str, float]:
-    """How much slower a chat streams while another one's paste is read: inter-token times alone and beside."""
-    story = (Message(Role.USER, "Write a long story about the sea, a lighthouse and a storm."),)
-    name = own.submit(story, 0, "streaming")
-    times: list[float] = []
-    while len(times) < 40:
-        now, event = own.next_event()
-        if isinstance(event, Delta):
-            times.append(now)
-    alone = _median_gap(times[4:])
-    paste = " ".join(str(n * 37 % 1000) for n in range(num_paste_tokens // 4))
-    started = time.perf_counter()
-    reader = own.submit((Message(Role.USER, paste),), 1, "paste", priority=Priority.NORMAL)
-    beside: list[float] = []
-    num_read = 0
-    while True:
-        now, event = own.next_event()
-        if isinstance(event, Delta) and event.request_id == name:
-            beside.append(now)
-        if isinstance(event, RequestFinished):
-            if event.request_id == reader:
-                num_read = event.stats.num_read_tokens
-                break
-            name = own.submit(story, 0, "streaming", sampling=SamplingParams(temperature=1.0))
-    own.abort(name)
-    own.wait(name)
-    median = _median_gap(beside)
-    return {
-        "num_read_tokens": num_read,
-        "read_s": now - started,
-        "alone_ms": alone * 1e3,
-        "beside_ms": median * 1e3,
-        "ratio": median / alone,
-    }
-
-
-def _median_gap(times: list[float]) -> float:
-    return statistics.median(b - a for a, b in itertools.pairwise(times))
+    def _read_raw(self, prompt: str) -> RequestStats:
+        self._number += 1
+        request = GenerateRequest(f"raw {self._number}", prompt=prompt, sampling=GREEDY, max_tokens=1)
+        self._thread.submit(request)
+        return self.wait(request.request_id)[1]
 
 
 def with_own_chat(stack: ExitStack, path: Path, config: EngineConfig) -> OwnChat:

@@ -6,10 +6,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.bench.chat_run import OwnChat, Step, stretch_ratio, with_own_chat
+from engine.bench.chat_run import PARAGRAPH, OwnChat, Step, with_own_chat
+from engine.bench.chat_stream import paste_beside_stream
 from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.protocol import Message, RereadReason, Role
@@ -22,13 +24,6 @@ SPECULATION_TOKENS = 120
 
 OnProgress = Callable[[str], None]
 
-PARAGRAPH = (
-    "The harbour town had two clocks, and they had not agreed for as long as anyone could remember. One stood on "
-    "the church and lost four minutes a week; the other hung over the fish market and gained three. People who "
-    "wanted to be early went by the market, and people who wanted to be late went by the church, and between the "
-    "two there was always an argument about who had been waiting for whom. In the winter of the great frost both "
-    "stopped on the same night, and for the first time the town had to ask itself what the hour really was. "
-)
 CODE = (
     "def area(width, height):\n    return width * height\n\n\n"
     "def volume(width, height, depth):\n    return width * height * depth\n\n\n"
@@ -72,8 +67,9 @@ class Chats:
         main = self._grow()
         self._alternate(main)
         self._go_back(main)
-        self._own.restart()
-        self.ask("reopened after a restart", "next turn", [*main, _user(90)], "main")
+        for label, messages in (("the answer again", main[:-1]), ("next turn", [*main, _user(90)])):
+            self._own.restart()
+            self.ask("reopened after a restart", label, messages, "main")
 
     def _grow(self) -> list[Message]:
         messages: list[Message] = []
@@ -117,24 +113,33 @@ def run_chats(path: Path, config: EngineConfig, on_progress: OnProgress) -> dict
         chats = Chats(own, on_progress)
         chats.run()
         on_progress("reading alone")
-        per_token = {size: own.reading_ms(size) / size for size in {_rounded(step) for step in chats.steps} if size}
-        steps = [
-            replace(step, alone_ms=per_token[size] * step.num_read_tokens if (size := _rounded(step)) else None)
-            for step in chats.steps
-        ]
+        steps = _with_reading_alone(own, chats.steps)
         on_progress("a paste beside a stream")
-        stretch = stretch_ratio(own, min(8000, own.info.context_length - 600))
+        beside = paste_beside_stream(own, min(8000, own.info.context_length - 600))
     return {
         "model": own.info.name,
         "steps": steps,
-        "beside": stretch,
+        "beside": beside,
         "speculation": _speculation(path, config, on_progress),
     }
 
 
-def _rounded(step: Step) -> int:
-    """What a step read, in steps of 32 tokens, so that few sizes have to be timed alone."""
-    return -(-step.num_read_tokens // 32) * 32
+def _with_reading_alone(own: OwnChat, steps: Sequence[Step]) -> list[Step]:
+    """Adds what reading as many tokens takes alone; sizes and depths are rounded, so that few have to be timed."""
+
+    @cache
+    def ms_per_token(size: int, depth: int) -> float:
+        return own.reading_ms(size, depth) / size
+
+    measured = []
+    for step in steps:
+        count = step.num_read_tokens
+        if count > 0:
+            size, depth = -(-count // 32) * 32, (step.num_prompt_tokens - count) // 256 * 256
+            times = count * ms_per_token(size, 0), count * ms_per_token(size, depth)
+            step = replace(step, alone_ms=times[0], deep_ms=times[1])
+        measured.append(step)
+    return measured
 
 
 def _speculation(path: Path, config: EngineConfig, on_progress: OnProgress) -> list[dict[str, Any]]:
@@ -175,13 +180,12 @@ def replay_on_peer(path: Path, steps: Sequence[Step], num_threads: int, on_progr
         tokenizer = load_tokenizer(file.metadata)
         template = load_template(file.metadata, tokenizer)
     server = start_server(path, num_threads, num_threads, CONTEXT_LENGTH)
-    measured, scenario = [], ""
+    measured = []
     for step in steps:
         on_progress(f"llama.cpp: {step.label}")
-        if step.scenario != scenario and step.scenario.startswith("reopened"):
+        if step.scenario.startswith("reopened"):
             server = None  # before the next one takes memory
             server = start_server(path, num_threads, num_threads, CONTEXT_LENGTH)
-        scenario = step.scenario
         prompt = tokenizer.encode_prompt(template.render(step.messages).segments)
         timings = complete(server, prompt, ANSWER_TOKENS, keep=True)["timings"]
         measured.append(

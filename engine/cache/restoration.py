@@ -75,9 +75,9 @@ def _overlap(record: BlockRecord, wanted: tuple[int, ...]) -> int:
 class Restoration:
     """A path of stored blocks on its way into the KV cache.
 
-    ``files`` are all of the conversation, those of ``path`` and those that may hold what is attached to its prefixes.
-    ``wanted`` are lengths of prefixes: what the KV cache has without this, and how far the path follows the prompt.
-    Of the states after prefixes between these, which may be many and large, only the last one comes back.
+    ``files`` are all of the conversation: any may hold what is attached to a prefix of ``path``. ``wanted`` are
+    lengths of prefixes: what the KV cache has without this, and how far the path follows the prompt. Of the states
+    after prefixes between these, which may be many and large, only the last one comes back.
 
     Attributes:
         num_tokens_before: of the path, what the KV cache had already, in full blocks.

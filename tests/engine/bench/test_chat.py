@@ -9,8 +9,9 @@ import pytest
 
 from engine.bench import chat_run, chat_scenarios
 from engine.bench.chat_command import render
-from engine.bench.chat_run import OwnChat, Step, stretch_ratio
+from engine.bench.chat_run import OwnChat, Step
 from engine.bench.chat_scenarios import Chats
+from engine.bench.chat_stream import paste_beside_stream
 from engine.config import EngineConfig
 from engine.thread import EngineThread
 from tests.engine.fake_model import FakeLoads
@@ -46,18 +47,45 @@ def test_each_scenario_is_measured_and_reads_only_what_it_must(
 
 
 def test_a_paste_is_read_beside_a_stream(own: OwnChat) -> None:
-    figures = stretch_ratio(own, 400)
+    figures = paste_beside_stream(own, 400)
     assert figures["num_read_tokens"] > 200
     assert figures["ratio"] == pytest.approx(figures["beside_ms"] / figures["alone_ms"])
-    assert own.reading_ms(64) > 0
+    assert figures["longest_ms"] >= figures["median_ms"] > 0
+    assert figures["read_s"] > 0
+    assert figures["read_alone_s"] > 0
+
+
+def test_reading_alone_reads_what_is_asked_for(own: OwnChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    read_raw = own._read_raw
+
+    def look(prompt: str) -> Any:
+        stats = read_raw(prompt)
+        seen.append((stats.num_reused_tokens, stats.num_read_tokens))
+        return stats
+
+    monkeypatch.setattr(own, "_read_raw", look)
+    assert own.reading_ms(64, 320) > 0
+    (_, history), *others = seen
+    assert 300 < history < 340
+    assert [history <= reused < history + 4 and 50 < read < 80 for reused, read in others] == [True, True]
 
 
 def test_the_table_shows_both_engines() -> None:
-    step = Step("an edit", "turn 3", (), 1500, 20, 80.0, 40.0, "changed", 100.0, 800.0, 900)
+    step = Step("an edit", "turn 3", (), 1500, 20, 80.0, 40.0, "changed", 100.0, 160.0, 800.0, 900)
     report = {
         "model": "Model",
         "steps": [step],
-        "beside": {"num_read_tokens": 8000, "read_s": 30.0, "alone_ms": 20.0, "beside_ms": 30.0, "ratio": 1.5},
+        "beside": {
+            "num_read_tokens": 8000,
+            "read_s": 30.0,
+            "read_alone_s": 15.0,
+            "alone_ms": 20.0,
+            "beside_ms": 30.0,
+            "median_ms": 21.0,
+            "longest_ms": 160.0,
+            "ratio": 1.5,
+        },
         "speculation": [
             {
                 "task": "repeat",
@@ -80,6 +108,7 @@ def test_the_table_shows_both_engines() -> None:
         "20",
         "80",
         "0.80",
+        "0.50",
         "changed",
         "900",
         "800",

@@ -1,4 +1,4 @@
-"""Reading beside streams: how much slower they become, and how long it takes. A clock counts what steps would cost."""
+"""Reading beside streams: how much slower they become, and how long it takes, by a clock that counts steps."""
 
 from __future__ import annotations
 
