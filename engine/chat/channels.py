@@ -259,8 +259,8 @@ class ChannelSplitter:
                 self._say(len(self._held) - keep, said)
                 return said
             if not self._is_complete(position, marker):
-                if not is_end and len(self._held) - position <= _MAX_HEADER:
-                    self._say(position, said)
+                if not is_end and self._may_become_complete(position):
+                    self._say(position - self._num_dropped(self._held[:position]), said)
                     return said
                 self._say(position + len(marker), said)  # it is no header, but text
                 continue
@@ -271,8 +271,8 @@ class ChannelSplitter:
     def _say(self, length: int, said: list[tuple[Channel, str]], before_marker: bool = False) -> None:
         """Move ``length`` held characters to ``said``, without white space that only parts them from a marker."""
         text, self._held = self._held[:length], self._held[length:]
-        if before_marker and (self._channel is not Channel.ANSWER or not (self._has_said or text.strip())):
-            text = text.rstrip()
+        if before_marker:
+            text = text[: len(text) - self._num_dropped(text)]
         if not text:
             return
         self._follows_marker = False
@@ -340,10 +340,21 @@ class ChannelSplitter:
         self._follows_marker = True
         self._has_said = False
 
+    def _num_dropped(self, text: str) -> int:
+        """White space at the end of ``text`` that only parts it from a marker after it."""
+        is_dropped = self._channel is not Channel.ANSWER or not (self._has_said or text.strip())
+        return len(text) - len(text.rstrip()) if is_dropped else 0
+
     def _is_complete(self, position: int, marker: str) -> bool:
-        """Whether ``marker`` is no header, or one whose end has come."""
+        """Whether ``marker`` is no header, or one whose end has come soon enough."""
         header = self._channels.header
-        return header is None or marker not in header.starts or self._held.find(header.end, position) >= 0
+        is_header = header is not None and marker in header.starts
+        return not is_header or self._held.find(header.end, position, position + _MAX_HEADER + len(header.end)) >= 0
+
+    def _may_become_complete(self, position: int) -> bool:
+        """Whether the end of the header at ``position`` may still come."""
+        header = self._channels.header
+        return header is not None and len(self._held) - position < _MAX_HEADER + len(header.end)
 
     # ------------------------------------------------------------------------------------------ finding markers
 
@@ -387,7 +398,4 @@ class ChannelSplitter:
                 if self._held.endswith(marker[:length]):
                     longest = length
                     break
-        before = self._held[: len(self._held) - longest]
-        if self._channel is not Channel.ANSWER or not (self._has_said or before.strip()):
-            longest += len(before) - len(before.rstrip())
-        return longest
+        return longest + self._num_dropped(self._held[: len(self._held) - longest])

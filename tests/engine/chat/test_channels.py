@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.chat.channels import HARMONY, MARKERS, Channels, ChannelSplitter, choose_channels, opens_reasoning
-from engine.protocol import Channel
+from engine.chat.channels import (
+    ANSWER_MARKERS,
+    FUNCTIONARY,
+    HARMONY,
+    MARKERS,
+    Channels,
+    ChannelSplitter,
+    choose_channels,
+    opens_reasoning,
+)
+from engine.protocol import Channel, Tool
 
 ANSWER, REASONING, TOOL_CALL = Channel.ANSWER, Channel.REASONING, Channel.TOOL_CALL
 HARMONIC = Channels(markers=(), header=HARMONY)
@@ -71,6 +80,12 @@ CASES: list[tuple[str, bool, Channels | None, list[tuple[Channel, str]]]] = [
     ("<|channel|>final<|message|>a", False, HARMONIC, [(ANSWER, "a")]),
     ("no header at all", False, HARMONIC, [(ANSWER, "no header at all")]),
     ("<|channel|>never ended", False, HARMONIC, [(ANSWER, "<|channel|>never ended")]),
+    (
+        "<|channel|>analysis<|message|>a\n<|channel|>" + "x" * 300 + "<|message|>",
+        False,
+        HARMONIC,
+        [(REASONING, "a\n<|channel|>" + "x" * 300 + "<|message|>")],
+    ),
     ("<|channel|>" + "x" * 300, False, HARMONIC, [(ANSWER, "<|channel|>" + "x" * 300)]),
     ("thought<|end|>", True, HARMONIC, [(REASONING, "thought")]),
     ("<|think|>a<|end|><|begin|>assistant<|content|>b", False, SOLAR, [(REASONING, "a"), (ANSWER, "b")]),
@@ -97,6 +112,57 @@ def test_no_text_is_lost(pieces: list[str], opened: bool) -> None:
 
     assert letters("".join(text for _, text in split(pieces, opened))) == letters("".join(pieces))
     assert split(pieces, opened) == split(["".join(pieces)], opened)
+
+
+WORDS = [
+    "a",
+    " ",
+    "\n",
+    "\n\n",
+    "```",
+    "x" * 150,
+    '{"name": "f", "arguments": {}}',
+    "f\n",
+    "<",
+    "<|",
+    "]<]",
+    "é🦙",
+    "to=f ",
+]
+PARTS = {
+    "headers": (HARMONIC, ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "analysis", "commentary to=f "]),
+    "recipients": (Channels(markers=(), header=FUNCTIONARY), [">>>", "all\n", "f\n"]),
+    "markers": (
+        Channels(MARKERS, dropped=ANSWER_MARKERS),
+        [text for row in MARKERS for text in (row.opening, row.closing) if text] + list(ANSWER_MARKERS),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_cuts_do_not_matter_to_any_family(kind: str, data: st.DataObject) -> None:
+    """Headers that come late or never, white space before markers that turn out to be none, markers in markers."""
+    channels, parts = PARTS[kind]
+    text = "".join(data.draw(st.lists(st.sampled_from([*WORDS, *parts, *parts]), max_size=10)))
+    opened, is_offered = data.draw(st.booleans()), data.draw(st.booleans())
+    tools = [Tool("f", "", "{}")] * is_offered
+    opens_header = channels.header is not None and not opened and data.draw(st.booleans())
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+
+    def outcome(pieces: list[str]) -> tuple[list[tuple[Channel, str]], list[tuple[str, str]]]:
+        splitter = ChannelSplitter(opened, channels, opens_header=opens_header, tools=tools)
+        deltas = [delta for piece in pieces for delta in splitter.push(piece)] + splitter.flush()
+        joined: list[tuple[Channel, str]] = []
+        for channel, said in deltas:
+            before = joined.pop()[1] if joined and joined[-1][0] is channel else ""
+            joined.append((channel, before + said))
+        return joined, [(call.name, call.arguments) for call in splitter.take_calls()]
+
+    whole = outcome([text])
+    assert outcome(list(text)) == whole
+    assert outcome([text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)])]) == whole
 
 
 def test_text_is_passed_on_at_once() -> None:

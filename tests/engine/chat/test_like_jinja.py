@@ -60,11 +60,11 @@ CONVERSATIONS: Final[dict[str, list[Message]]] = {
 }
 # fmt: off
 TEMPLATES: Final = {
-    "falcon3-like": (
+    "offered tools": (
         "{%- if tools %}{{- '<|system|>\n' }}{%- if messages[0]['role'] == 'system' %}"
         "{{- messages[0]['content'] }}{%- set remaining_messages = messages[1:] %}{%- else %}"
         "{%- set remaining_messages = messages %}{%- endif %}"
-        "{{- 'You are a Falcon assistant skilled in function calling.\nFunctions:\n' + tools|tojson(indent=2) }"
+        "{{- 'You may call functions.\nFunctions:\n' + tools|tojson(indent=2) }"
         "}{{- '\n' }}{%- else %}{%- set remaining_messages = messages %}{%- endif %}"
         "{%- for message in remaining_messages %}"
         "{{- '<|' + message['role'] + '|>\n' + (message['content'] or '') }}{%- if message.tool_calls %}"
@@ -121,7 +121,7 @@ TEMPLATES: Final = {
         "{% set loop_messages = messages[1:] %}{% else %}{% set sys = '' %}{% set loop_messages = messages %}"
         "{% endif %}{% for message in loop_messages %}"
         "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-        "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}"
+        "{{ raise_exception('the roles must alternate') }}"
         "{% endif %}{% if loop.index0 == 0 and sys %}"
         "{% set content = '<<SYS>>\\n' + sys + '\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}"
         "{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}"
