@@ -40,6 +40,7 @@ from engine.protocol import (
     ModelLoading,
     Notice,
     PrefillDraft,
+    PrepareForms,
     Priority,
     PromptProgress,
     RequestFailed,
@@ -132,6 +133,10 @@ class EngineClient(QObject):
         """Submit a request; ``on_event`` gets its events until it has finished or failed."""
         self._handlers[request.request_id] = on_event
         self._submit(request)
+
+    def prepare_forms(self) -> None:
+        """Answers in a given form will be asked for: let the engine get ready."""
+        self._submit(PrepareForms())
 
     def abort(self, request_id: str) -> None:
         """Stop a request; its handler still gets the end. Unknown ids are ignored."""

@@ -14,6 +14,7 @@ from engine.config import KVType as KVType  # the app imports these from here
 from engine.decision.decision import Calibration as Calibration
 from engine.decision.decision import Decision as Decision
 from engine.grammar.response_format import FormatKind as FormatKind
+from engine.grammar.response_format import PrepareForms as PrepareForms
 from engine.grammar.response_format import ResponseFormat as ResponseFormat
 from engine.grammar.result import FieldCertainty as FieldCertainty
 from engine.grammar.result import StructuredResult as StructuredResult
@@ -198,6 +199,7 @@ Command = (
     | EjectModel
     | GenerateRequest
     | PrefillDraft
+    | PrepareForms
     | Decide
     | SetPriority
     | AbortRequest

@@ -150,10 +150,11 @@ class Request:
         Raises TemplateError where no template can render the messages, ContextOverflowError for a text that is far
         too long, GrammarError where the form of the answer cannot be honoured.
         """
+        wanted = self._command.response_format
+        if wanted is not None:
+            model.grammars.prepare()  # beside what comes first
         prepared = self._prepare_text(model)
-        if self._command.response_format is None:
-            return prepared
-        return self._with_form(model, prepared, self._command.response_format)
+        return prepared if wanted is None else self._with_form(model, prepared, wanted)
 
     def _prepare_text(self, model: LoadedModel) -> Prepared:
         if self._command.prompt is not None:

@@ -45,6 +45,7 @@ from engine.protocol import (
     ModelLoadFailed,
     Notice,
     PrefillDraft,
+    PrepareForms,
     RequestFailed,
     SetPriority,
     SetSnapshotQuota,
@@ -115,7 +116,7 @@ class _Worker:
         self._inbox = inbox
         self._loads = LoadThread(load, config, lambda message: inbox.put((time.perf_counter(), message)))
         self._texts = ThreadPoolExecutor(1, "text")
-        self._forms = ThreadPoolExecutor(1, "grammar")  # its first work indexes the vocabulary, for a second
+        self._forms = ThreadPoolExecutor(1, "grammar")  # waits for the vocabulary's index, a second
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
         self._decisions = DecisionDesk(self._emit, self._in_background)
@@ -161,6 +162,9 @@ class _Worker:
         match message:
             case GenerateRequest():
                 self._submit(message, sent_s)
+            case PrepareForms():
+                if (model := self._model) is not None:
+                    self._forms.submit(lambda: model.grammars.prepare())
             case Decide():
                 self._decisions.decide(message)
             case AbortRequest(request_id):

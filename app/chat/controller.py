@@ -238,6 +238,8 @@ class ChatController(QObject):
         record = self._collection.record(self._current_id)
         if record.options != options:
             self._collection.update(replace(record, options=dict(options)))
+        if options.get("schema"):
+            self._client.prepare_forms()
 
     def save_draft(self, text: str) -> None:
         self._collection.set_draft(self._current_id, clean_text(text))

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
@@ -197,6 +197,10 @@ class ExtractionPage(QWidget):
             suffix = chosen[chosen.rfind("*") + 1 : -1] if chosen else ".csv"
             path = Path(name)
             self._workspace.export(path if path.suffix else path.with_suffix(suffix))
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._workspace.expect()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if any(url.isLocalFile() for url in event.mimeData().urls()):

@@ -71,8 +71,10 @@ class ExtractionWorkspace(QObject):
         self._input = ""
         self._lines = ""
         self._wanted_source = ""
+        self._is_expected = False
         self.source: Source | None = None
         self.journal: Journal | None = None
+        session.loaded.connect(lambda _: self._prepare())
         session.loaded.connect(lambda _: self._pump())
         session.loaded.connect(lambda _: self.state_changed.emit())
         session.ejected.connect(self.state_changed)
@@ -116,6 +118,16 @@ class ExtractionWorkspace(QObject):
             except (InputError, OSError) as error:
                 _log.warning("an extraction was left out: %s", error)
         return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+
+    def expect(self) -> None:
+        """The person has come to extract: what the first row would wait for begins now."""
+        self._is_expected = True
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Let the engine get ready for answers in a given form, if there will be any."""
+        if self._is_expected and self.has_model:
+            self._client.prepare_forms()
 
     # ------------------------------------------------------------------------------------------ input
 

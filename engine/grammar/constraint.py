@@ -54,23 +54,26 @@ class GrammarConstraint:
         self._vocab_size = vocab_size
         self._end_token_ids = end_token_ids
         self._gate = gate
-        self._next: Future[tuple[list[int], Mask | None]] | None = None
-        self._known: tuple[list[int], Mask | None] | None = None
+        self._next: Future[Mask | None] | None = None
+        self._forced: list[int] | None = None  # of this place, where they are known
+        self._mask: Mask | None = None  # likewise
         self._trace = trace
         self._num_tokens = 0
         self.num_forced_tokens = 0
         self.first_index: int | None = None if gate is not None and not gate.is_open else 0
 
     def prepare(self) -> None:
-        if self._is_answering and self._known is None and self._next is None:
+        if self._is_answering and self._mask is None and self._next is None:
             self._next = _mask_thread().submit(self._compute)
 
     def forced_tokens(self) -> list[int]:
         if not self._is_answering or (self._gate is not None and self._gate.opening_ids):
             return []
-        forced = self._look()[0]
-        self.num_forced_tokens += len(forced)
-        return list(forced)
+        self._wait()
+        if self._forced is None:
+            self._forced = self._matcher.forced_tokens()
+        self.num_forced_tokens += len(self._forced)
+        return list(self._forced)
 
     def mask(self) -> Mask | None:
         """See ``TokenConstraint``; while the model thinks, everything but the end of the answer.
@@ -79,9 +82,10 @@ class GrammarConstraint:
         """
         if not self._is_answering:
             return self._thinking_mask()
-        mask = self._look()[1]
-        if mask is None:  # something was forced, but the model may think first
-            mask = self._matcher.mask()
+        self._wait()
+        if self._mask is None:  # not prepared; or something is forced, but the model may think first
+            self._mask = self._matcher.mask()
+        mask = self._mask
         if self._gate is not None and self._gate.opening_ids:
             mask = mask.copy()
             for token_id in self._gate.opening_ids:
@@ -93,7 +97,7 @@ class GrammarConstraint:
     def advance(self, token_id: int) -> None:
         """Raises GenerationError for a token that may not follow."""
         self._wait()
-        self._known = None
+        self._forced = self._mask = None
         self._num_tokens += 1
         was_answering = self._is_answering
         if self._gate is not None and (not was_answering or self._gate.opening_ids):
@@ -119,21 +123,17 @@ class GrammarConstraint:
     def _is_answering(self) -> bool:
         return self._gate is None or self._gate.is_open
 
-    def _compute(self) -> tuple[list[int], Mask | None]:
-        forced = self._matcher.forced_tokens()
-        return forced, None if forced else self._matcher.mask()
-
-    def _look(self) -> tuple[list[int], Mask | None]:
-        """Forced tokens, or the mask where there are none; from the thread, or computed now."""
-        if self._known is None:
-            self._known = self._next.result() if self._next is not None else self._compute()
-            self._next = None
-        return self._known
+    def _compute(self) -> Mask | None:
+        """The mask of this place; none where something is forced."""
+        if self._forced is None:
+            self._forced = self._matcher.forced_tokens()
+        return None if self._forced else self._matcher.mask()
 
     def _wait(self) -> None:
-        """Let the thread be done with the matcher."""
+        """Let the thread be done with the matcher, and take what it found."""
         if self._next is not None:
-            self._look()
+            self._mask = self._next.result()
+            self._next = None
 
     def _note_choice(self, trace: CertaintyTrace, mask: Mask) -> None:
         if int(np.bitwise_count(mask).sum()) <= MAX_ALLOWED:

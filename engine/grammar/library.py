@@ -8,15 +8,19 @@ tokens, and the window with it. Calls through ``ctypes`` let other threads run. 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.errors import GenerationError, GrammarError
+
+if TYPE_CHECKING:
+    from engine.tokenizer.texts import TokenBytes
 
 SPECIAL_MARK: Final = b"\xff"  # before the bytes of a token that no text may match
 # How strings are cut into classes whose masks are kept: with these a mask inside a string takes 10 us, not 6 ms.
@@ -47,7 +51,7 @@ class _TokenizerInit(ctypes.Structure):
         ("vocab_size", ctypes.c_uint32),
         ("tok_eos", ctypes.c_uint32),
         ("token_lens", ctypes.c_void_p),
-        ("token_bytes", ctypes.c_char_p),
+        ("token_bytes", ctypes.c_void_p),
         ("tokenizer_json", ctypes.c_char_p),
         ("tokenize_assumes_string", ctypes.c_bool),
         ("tokenize_fn", _TokenizeFunction),
@@ -90,9 +94,9 @@ class _ConstraintInit(ctypes.Structure):
 @cache
 def _library() -> Any:
     """The shared library of the installed package, its functions typed."""
-    import llguidance._lib  # the window opens without it
-
-    library = ctypes.CDLL(llguidance._lib.__file__)
+    found = importlib.util.find_spec("llguidance._lib")
+    assert found is not None, "installed with the engine"
+    library = ctypes.CDLL(str(found.origin))
     pointer, size, integer, boolean = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32, ctypes.c_bool
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "new_tokenizer_v2": (pointer, [pointer, ctypes.c_char_p, size]),
@@ -124,7 +128,7 @@ class TokenTable:
 
     def __init__(
         self,
-        token_bytes: Sequence[bytes],
+        token_bytes: TokenBytes,
         end_token_ids: Sequence[int],
         encode: Callable[[str], list[int]],
         slices: Sequence[str] = STRING_SLICES,
@@ -141,8 +145,7 @@ class TokenTable:
         Raises GrammarError where the library refuses the vocabulary.
         """
         library = _library()
-        self.vocab_size = len(token_bytes)
-        lengths = np.fromiter(map(len, token_bytes), np.uint32, len(token_bytes))
+        self.vocab_size = token_bytes.lengths.size
         ends = np.asarray(list(end_token_ids), np.uint32)
         classes = (ctypes.c_char_p * (len(slices) + 1))(*(text.encode() for text in slices), None)
         self._callback = _callback(encode)  # as long as the library may call it
@@ -150,8 +153,8 @@ class TokenTable:
             struct_size=ctypes.sizeof(_TokenizerInit),
             vocab_size=self.vocab_size,
             tok_eos=int(ends[0]),
-            token_lens=lengths.ctypes.data,
-            token_bytes=b"".join(token_bytes),
+            token_lens=token_bytes.lengths.ctypes.data,
+            token_bytes=token_bytes.data.ctypes.data,
             tokenize_assumes_string=True,
             tokenize_fn=self._callback,
             slices=ctypes.cast(classes, ctypes.c_void_p),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from engine.grammar.answer_gate import AnswerGate
 from engine.grammar.certainty import CertaintyTrace
 from engine.grammar.compiler import Grammar, compile_format
 from engine.grammar.constraint import GrammarConstraint
-from engine.grammar.library import SPECIAL_MARK, STRING_SLICES, TokenTable
+from engine.grammar.library import STRING_SLICES, TokenTable
 from engine.grammar.response_format import ResponseFormat
 
 if TYPE_CHECKING:
@@ -23,13 +24,10 @@ _compile = lru_cache(32)(compile_format)
 
 def token_table(tokenizer: Tokenizer, slices: Sequence[str] = STRING_SLICES) -> TokenTable:
     """The table of a tokenizer's vocabulary, in which no text matches a control token or a template's marker."""
-    pieces = tokenizer.all_token_bytes()
-    for token_id in tokenizer.special_ids():
-        pieces[token_id] = SPECIAL_MARK + pieces[token_id]
     ends = sorted(tokenizer.end_token_ids)
     if not ends:
         raise GrammarError("This model has no token that ends an answer, so no form can be kept.")
-    return TokenTable(pieces, ends, tokenizer.encode_continuation, slices)
+    return TokenTable(tokenizer.all_token_bytes(), ends, tokenizer.encode_continuation, slices)
 
 
 class ModelGrammars:
@@ -38,7 +36,18 @@ class ModelGrammars:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._lock = threading.Lock()
-        self._table: TokenTable | None = None
+        self._table: Future[TokenTable] | None = None
+
+    def prepare(self) -> None:
+        """Begin to make the vocabulary's table; returns at once.
+
+        It takes up to a second, in which other threads run. The first table is made without the masks of strings,
+        so that the first answer begins soon; the same thread then makes the one that later answers use.
+        """
+        with self._lock:
+            if self._table is None:
+                self._table = Future()
+                threading.Thread(target=self._make, args=(self._table,), name="grammar table", daemon=True).start()
 
     def grammar(self, wanted: ResponseFormat) -> Grammar:
         """The grammar of a form. Raises GrammarError where it cannot be honoured."""
@@ -61,19 +70,18 @@ class ModelGrammars:
         return GrammarConstraint(matcher, table.vocab_size, self._tokenizer.end_token_ids, gate, trace)
 
     def table(self) -> TokenTable:
-        """The vocabulary's table; the first call takes up to a second, in which other threads run.
+        """The vocabulary's table, once it is there. Raises GrammarError where the vocabulary has none."""
+        self.prepare()
+        assert self._table is not None, "prepared"
+        return self._table.result()
 
-        That one is made without the masks of strings, so that the first answer begins soon; a thread of its own
-        then makes the table that later answers use.
-        """
-        with self._lock:
-            if self._table is None:
-                self._table = token_table(self._tokenizer, slices=())
-                threading.Thread(target=self._refine, name="grammar table", daemon=True).start()
-            return self._table
-
-    def _refine(self) -> None:
-        """Make the table with the masks of strings; on its own thread."""
-        table = token_table(self._tokenizer)
-        with self._lock:
-            self._table = table
+    def _make(self, first: Future[TokenTable]) -> None:
+        """Make both tables; on a thread of its own."""
+        try:
+            first.set_result(token_table(self._tokenizer, slices=()))
+        except BaseException as error:
+            first.set_exception(error)
+            return
+        better: Future[TokenTable] = Future()
+        better.set_result(token_table(self._tokenizer))
+        self._table = better

@@ -1,4 +1,4 @@
-"""What form an answer must have: plain data that crosses the border."""
+"""What form an answer must have, and that one will be wanted: plain data that crosses the border."""
 
 from __future__ import annotations
 
@@ -29,3 +29,11 @@ class ResponseFormat:
     kind: FormatKind
     text: str
     check_afterwards: bool = False
+
+
+@dataclass(frozen=True)
+class PrepareForms:
+    """A command: an answer in a given form will be asked for, so that the engine gets ready to begin it at once.
+
+    Never answered; does nothing where no model is loaded.
+    """

@@ -10,12 +10,23 @@ from typing import Final
 
 import numpy as np
 
-from engine.kernels.cpu.simd import inline, load_i32, load_i64, load_u8, store_i32, store_i64
+from engine.kernels.cpu.simd import (
+    inline,
+    load_i16,
+    load_i32,
+    load_i64,
+    load_u8,
+    store_i8,
+    store_i32,
+    store_i64,
+)
+from engine.tokenizer.kinds_for_kernels import ALPHABET, AS_IT_IS, BYTE, BYTE_SHIFT, MARKED, SPACED
 
 EMPTY: Final = -1
 _BASE: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 _LOW: Final = 0xFFFFFFFF
 _NO_CODE: Final = -1
+_NUM_CHARACTERS: Final = 0x144  # of the alphabet of byte-level BPE
 
 
 @inline
@@ -126,3 +137,75 @@ def decode_texts(op: int, step: int, thread: int, num_threads: int) -> None:
         store_i64(counts + token_id * 8, count)
         total += count
     store_i64(op + 48, total)
+
+
+@inline
+def _write_as_it_is(text, length, out):  # type: ignore[no-untyped-def]
+    for place in range(length):
+        store_i8(out + place, np.int8(load_u8(text + place)))
+    return length
+
+
+@inline
+def _write_spaced(text, length, out):  # type: ignore[no-untyped-def]
+    """A text with a space for each U+2581; returns its length."""
+    place, written = np.int64(0), np.int64(0)
+    while place < length:
+        byte = load_u8(text + place)
+        is_whole = byte == 0xE2 and place + 2 < length
+        if is_whole and load_u8(text + place + 1) == 0x96 and load_u8(text + place + 2) == 0x81:
+            byte, place = np.uint8(0x20), place + 2
+        store_i8(out + written, np.int8(byte))
+        place += 1
+        written += 1
+    return written
+
+
+@inline
+def _write_alphabet(text, length, alphabet, out):  # type: ignore[no-untyped-def]
+    """The bytes that a text of the alphabet stands for, or the text itself where it holds another character."""
+    place, written = np.int64(0), np.int64(0)
+    while place < length:
+        code = np.int64(load_u8(text + place))
+        place += 1
+        if code >= 0xC0:
+            bits = _continuation(text, place, length)
+            code = ((code & 31) << 6) | bits if code < 0xE0 and bits >= 0 else np.int64(_NUM_CHARACTERS)
+            place += 1
+        byte = np.int64(_NO_CODE)
+        if code < _NUM_CHARACTERS:
+            byte = np.int64(load_i16(alphabet + code * 2))
+        if byte < 0:
+            return _write_as_it_is(text, length, out)
+        store_i8(out + written, np.int8(byte))
+        written += 1
+    return written
+
+
+def write_token_bytes(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel: the bytes that tokens stand for, joined.
+
+    0 texts, 1 starts, 2 lengths, 3 number of texts, 4 kinds (texts,) int32, 5 alphabet (0x144,) int16, 6 result:
+    bytes, room for one more than each text has, 7 result: how many each token has (texts,) int32, 8 result: how
+    many all have.
+    """
+    data, starts, lengths, kinds = load_i64(op), load_i64(op + 8), load_i64(op + 16), load_i64(op + 32)
+    alphabet, out, counts, total = load_i64(op + 40), load_i64(op + 48), load_i64(op + 56), np.int64(0)
+    for token_id in range(load_i64(op + 24)):
+        text, length = data + load_i64(starts + token_id * 8), load_i64(lengths + token_id * 8)
+        kind, first = np.int64(load_i32(kinds + token_id * 4)), total
+        if kind & MARKED:
+            store_i8(out + total, np.int8(-1))
+            total += 1
+        what = kind & (MARKED - 1)
+        if what == BYTE:
+            store_i8(out + total, np.int8(kind >> BYTE_SHIFT))
+            total += 1
+        elif what == ALPHABET:
+            total += _write_alphabet(text, length, alphabet, out + total)
+        elif what == SPACED:
+            total += _write_spaced(text, length, out + total)
+        elif what == AS_IT_IS:
+            total += _write_as_it_is(text, length, out + total)
+        store_i32(counts + token_id * 4, total - first)
+    store_i64(op + 64, total)

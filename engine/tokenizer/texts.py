@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from engine.kernels.cpu.jit import KernelSource, load_kernels
 from engine.kernels.cpu.kernel_call import run_kernel
+from engine.tokenizer.byte_level import byte_by_character
 
 _EMPTY: Final = -1
 _NAMELESS: Final = "\ue000"  # private use, so that no text can match the name of an empty token by accident
@@ -22,6 +23,31 @@ _MODULE: Final = "engine.tokenizer.text_kernels"
 _INDEX_TEXTS: Final = KernelSource(_MODULE, "index_texts")
 _FIND_TEXT: Final = KernelSource(_MODULE, "find_text")
 _DECODE_TEXTS: Final = KernelSource(_MODULE, "decode_texts")
+_WRITE_TOKEN_BYTES: Final = KernelSource(_MODULE, "write_token_bytes")
+
+
+@dataclass(frozen=True, eq=False)
+class TokenBytes:
+    """The bytes of many tokens.
+
+    Attributes:
+        data: (bytes,) uint8, of all tokens, joined.
+        lengths: (tokens,) uint32, bytes of each.
+    """
+
+    data: npt.NDArray[np.uint8]
+    lengths: npt.NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, pieces: Sequence[bytes]) -> TokenBytes:
+        """Of Python's bytes."""
+        lengths = np.fromiter(map(len, pieces), np.uint32, len(pieces))
+        return cls(np.frombuffer(b"".join(pieces), np.uint8), lengths)
+
+    def pieces(self) -> list[bytes]:
+        """The bytes of each token."""
+        data, ends = self.data.tobytes(), np.cumsum(self.lengths, dtype=np.int64)
+        return [data[start:end] for start, end in zip((ends - self.lengths).tolist(), ends.tolist())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +89,7 @@ class TokenTexts(Sequence[str]):
         self._starts = np.empty(count, np.int64)
         self.lengths = np.empty(count, np.int64)
         self._index = np.full(1 << (2 * count).bit_length(), _EMPTY, np.int32)
-        self._kernels = load_kernels([_INDEX_TEXTS, _FIND_TEXT, _DECODE_TEXTS])
+        self._kernels = load_kernels([_INDEX_TEXTS, _FIND_TEXT, _DECODE_TEXTS, _WRITE_TOKEN_BYTES])
         index = (self._index, self._index.size - 1)
         repeated = run_kernel(
             self._kernels[_INDEX_TEXTS], self._data, data.size, count, *index, self._starts, self.lengths
@@ -90,11 +116,6 @@ class TokenTexts(Sequence[str]):
         start = self._starts[token_id]
         return self._data[start : start + self.lengths[token_id]].tobytes()
 
-    def raws(self) -> list[bytes]:
-        """``raw`` of all texts, in one go."""
-        data, ends = self._data.tobytes(), (self._starts + self.lengths).tolist()
-        return [data[start:end] for start, end in zip(self._starts.tolist(), ends)]
-
     def find(self, text: str) -> int | None:
         """The id of a text, or None."""
         data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
@@ -112,3 +133,10 @@ class TokenTexts(Sequence[str]):
             self._kernels[_DECODE_TEXTS], self._data, self._starts, self.lengths, len(self), codes, counts
         )
         return CodePoints(codes[:total], counts)
+
+    def token_bytes(self, kinds: npt.NDArray[np.int32]) -> TokenBytes:
+        """What the texts stand for, made without the GIL; ``kinds`` (texts,): see ``kinds_for_kernels``."""
+        data = np.empty(int(self.lengths.sum()) + len(self), np.uint8)
+        lengths = np.empty(len(self), np.uint32)
+        operands = (self._data, self._starts, self.lengths, len(self), kinds, byte_by_character(), data, lengths)
+        return TokenBytes(data[: run_kernel(self._kernels[_WRITE_TOKEN_BYTES], *operands)], lengths)

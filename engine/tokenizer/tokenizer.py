@@ -15,6 +15,7 @@ import numpy as np
 from engine.gguf import Metadata
 from engine.tokenizer.byte_level import text_to_bytes
 from engine.tokenizer.encoded_texts import EncodedTexts
+from engine.tokenizer.kinds_for_kernels import ALPHABET, AS_IT_IS, BYTE, BYTE_SHIFT, MARKED, NOTHING, SPACED
 from engine.tokenizer.models import (
     SPACE,
     Encode,
@@ -28,6 +29,7 @@ from engine.tokenizer.models import (
 from engine.tokenizer.pre_tokenizers import PRE_TOKENIZERS, recognise_pre_tokenizer
 from engine.tokenizer.specials import SpecialSplitter, SpecialTokens, find_specials, is_marker
 from engine.tokenizer.text import well_formed
+from engine.tokenizer.texts import TokenBytes
 from engine.tokenizer.vocabulary import PREFIX, TokenType, Vocabulary, read_vocabulary
 
 TEMPLATE_KEY: Final = "tokenizer.chat_template"
@@ -185,16 +187,20 @@ class Tokenizer:
             cached = self._bytes[token_id] = self._make_bytes(token_id)
         return cached
 
-    def all_token_bytes(self) -> list[bytes]:
-        """``token_bytes`` of every token, in a tenth of the time."""
-        if self._is_byte_level:
-            return [self.token_bytes(token_id) for token_id in range(self.vocab_size)]
-        space = SPACE.encode()
-        pieces = [raw.replace(space, b" ") for raw in self._vocabulary.tokens.raws()]
-        normal = self._vocabulary.types == TokenType.NORMAL
-        for token_id in {*np.flatnonzero(~normal).tolist(), *self._control_ids}:
-            pieces[token_id] = self.token_bytes(token_id)
-        return pieces
+    def all_token_bytes(self) -> TokenBytes:
+        """``token_bytes`` of every token without the GIL, those of ``special_ids`` with 0xFF before them."""
+        types = self._vocabulary.types
+        kinds = np.full(types.size, ALPHABET if self._is_byte_level else SPACED, np.int32)
+        if not self._is_byte_level:
+            for token_id in np.flatnonzero(types == TokenType.BYTE).tolist():
+                value = byte_value(self._vocabulary.tokens[token_id])
+                if value is not None:
+                    kinds[token_id] = BYTE | value << BYTE_SHIFT
+        kinds[(types == TokenType.USER_DEFINED) | (types == TokenType.UNKNOWN)] = AS_IT_IS
+        kinds[list(self._control_ids)] = AS_IT_IS
+        kinds[list(self.special_ids())] |= MARKED
+        kinds[types == TokenType.UNUSED] = NOTHING
+        return self._vocabulary.tokens.token_bytes(kinds)
 
     def _make_bytes(self, token_id: int) -> bytes:
         text = self._vocabulary.tokens[token_id]

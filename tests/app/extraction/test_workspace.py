@@ -19,6 +19,7 @@ from engine.protocol import (
     Channel,
     FieldCertainty,
     FinishReason,
+    PrepareForms,
     RequestFailed,
     RequestFinished,
     RequestStats,
@@ -252,3 +253,18 @@ def test_rows_are_sorted_by_doubt(page: ExtractionPage, bench: Bench, qtbot: QtB
         _wait_results(bench, number)
     page.table.sortByColumn(page.table.results.columnCount() - 1, Qt.SortOrder.AscendingOrder)
     assert [page.table.sorted.index(row, 1).data() for row in range(3)] == ["two", "three", "one"]
+
+
+def test_the_engine_gets_ready_once_the_person_comes_to_extract(bench: Bench) -> None:
+    def num_prepared() -> int:
+        return sum(isinstance(command, PrepareForms) for command in bench.engine.commands)
+
+    assert num_prepared() == 0  # whoever only chats pays nothing
+    bench.context.extraction.expect()
+    assert num_prepared() == 1
+    bench.controller.set_options({"schema": SCHEMA})
+    assert num_prepared() == 2
+    bench.controller.set_options({})
+    assert num_prepared() == 2
+    bench.engine.load(Path("other.gguf"))
+    bench.qtbot.waitUntil(lambda: num_prepared() == 3, timeout=5000)

@@ -15,6 +15,7 @@ from engine.errors import GenerationError
 from engine.grammar.answer_gate import AnswerGate
 from engine.grammar.library import TokenTable
 from engine.grammar.structured_answer import CUT_OFF, StructuredAnswer
+from engine.tokenizer.texts import TokenBytes
 from tests.engine.grammar.vocabulary import (
     END,
     THINK,
@@ -201,7 +202,7 @@ def test_what_was_left_to_a_check_afterwards_is_found() -> None:
 
 
 def test_other_threads_run_while_a_vocabulary_is_indexed() -> None:
-    many = [*TOKENS, *(f" word{number}".encode() for number in range(60_000))]
+    many = TokenBytes.of([*TOKENS, *(f" word{number}".encode() for number in range(60_000))])
     gaps, is_done = [0.0], threading.Event()
 
     def watch() -> None:
@@ -215,9 +216,11 @@ def test_other_threads_run_while_a_vocabulary_is_indexed() -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     started = time.perf_counter()
-    TokenTable(many, [END], encode)
-    took = time.perf_counter() - started
-    is_done.set()
-    watcher.join()
+    try:
+        TokenTable(many, [END], encode)
+        took = time.perf_counter() - started
+    finally:
+        is_done.set()
+        watcher.join()
     assert sum(gaps) > 0.5 * took
     assert len(gaps) > 5

@@ -12,6 +12,7 @@ from engine.grammar.compiler import Grammar, compile_format
 from engine.grammar.constraint import GrammarConstraint
 from engine.grammar.library import SPECIAL_MARK, TokenTable
 from engine.grammar.response_format import FormatKind, ResponseFormat
+from engine.tokenizer.texts import TokenBytes
 
 WORDS = (
     '{"',
@@ -59,7 +60,7 @@ def decode(token_ids: list[int]) -> str:
 
 @functools.cache
 def table() -> TokenTable:
-    return TokenTable(TOKENS, [END], encode)
+    return TokenTable(TokenBytes.of(TOKENS), [END], encode)
 
 
 def grammar_of(schema: Any, *, check_afterwards: bool = False) -> Grammar:
