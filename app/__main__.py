@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -56,8 +55,21 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--terminal", action="store_true", help="chat in this terminal instead of a window")
     parser.add_argument("--home", type=Path, help="keep chats, settings and models below this folder")
     parser.add_argument("--list-settings", action="store_true", help="print what can be set, and end")
-    parser.add_argument("--version", action="version", version=f"Fireside {importlib.metadata.version('fireside')}")
+    parser.add_argument("--version", action=_ShowVersion, help="print the version, and end")
     return parser.parse_args(arguments)
+
+
+class _ShowVersion(argparse.Action):
+    """Looks the version up only when it is asked for, for that takes time."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
+        from importlib.metadata import version
+
+        print(f"Fireside {version('fireside')}")
+        parser.exit()
 
 
 def _run_terminal(paths: AppPaths, model: Path | None) -> int:

@@ -10,17 +10,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QLibraryInfo, QLocale, QObject, QSocketNotifier, Qt, QTimer, QTranslator, Signal
 from PySide6.QtGui import QFileOpenEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app import translation
 from app.context import AppContext
-from app.extraction.page import ExtractionPage
-from app.extraction.workspace import ExtractionWorkspace
-from app.library.models_page import ModelsPage
+from app.engine_client import Engine
+from app.late_engine import LateEngine
 from app.logs import install_exception_hooks, start_logging
 from app.paths import APP_NAME, AppPaths
 from app.single_instance import SingleInstance
@@ -29,9 +28,14 @@ from app.translation import tr
 from app.window.attention import Attention
 from app.window.main_window import MainWindow
 from app.window.pages import MODELS, PageEntry
-from engine import EngineConfig, EngineThread
+from engine.protocol import Event
+
+if TYPE_CHECKING:
+    from app.extraction.workspace import ExtractionWorkspace
 
 _log = logging.getLogger(__name__)
+
+PAINT_WAIT_MS = 1000
 
 
 def run(paths: AppPaths, model: Path | None = None) -> int:
@@ -52,8 +56,7 @@ def run(paths: AppPaths, model: Path | None = None) -> int:
 
 def _run_window(application: Application, instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:
     signals = _QuitSignals(application.quit)
-    config = EngineConfig(snapshot_folder=paths.snapshots)
-    context = AppContext.create(paths, lambda on_event: EngineThread(on_event, config))
+    context = AppContext(paths, partial(LateEngine, partial(_make_engine, paths)))
     controller = context.controller
     reporter = _Reporter()
     reporter.reported.connect(controller.notice, Qt.ConnectionType.QueuedConnection)
@@ -70,19 +73,48 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
         if state == Qt.ApplicationState.ApplicationActive:
             controller.refresh_models()  # files may have come while the person was elsewhere
 
-    watch_extraction(window.attention, context.extraction)
+    context.when_complete(lambda: watch_extraction(window.attention, context.extraction))
     instance.raise_requested.connect(on_second_start)
     application.file_opened.connect(controller.load_model)
     application.applicationStateChanged.connect(on_state)
     application.aboutToQuit.connect(context.close)
-    window.show()
-    context.start(model)
-    if (offer := context.recovery()) is not None:
+    if (offer := context.recovery(model)) is not None:
         window.banner.show_text(offer.text, action_name=offer.action_name, action=offer.action)
+    FirstPaint(window, lambda: context.start(model))
+    window.show()
     try:
         return int(application.exec())
     finally:
         signals.close()
+
+
+class FirstPaint(QObject):
+    """Calls ``then`` when a window was painted for the first time, or nobody could see that it was not."""
+
+    def __init__(self, window: QWidget, then: Callable[[], None]) -> None:
+        super().__init__(window)
+        self._then = then
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._on_time)
+        self._timer.start(PAINT_WAIT_MS)
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Paint:
+            watched.removeEventFilter(self)
+            self._timer.start(0)  # the picture is on the screen when the loop turns again
+        return False
+
+    def _on_time(self) -> None:
+        self._then()
+        self.deleteLater()
+
+
+def _make_engine(paths: AppPaths, on_event: Callable[[Event], None]) -> Engine:
+    from engine import EngineConfig, EngineThread
+
+    return EngineThread(on_event, EngineConfig(snapshot_folder=paths.snapshots))
 
 
 def watch_extraction(attention: Attention, workspace: ExtractionWorkspace) -> None:
@@ -103,14 +135,25 @@ def feature_pages(context: AppContext, theme: Theme) -> list[PageEntry]:
         PageEntry(
             "extraction",
             tr("Extraction"),
-            lambda: ExtractionPage(context.extraction, context.schemas, theme),
+            partial(_make_extraction_page, context, theme),
             "Ctrl+Shift+X",
+            context.when_complete,
         ),
-        PageEntry(MODELS, tr("Models"), partial(_make_models_page, context, theme), "Ctrl+Shift+M"),
+        PageEntry(
+            MODELS, tr("Models"), partial(_make_models_page, context, theme), "Ctrl+Shift+M", context.when_complete
+        ),
     ]
 
 
-def _make_models_page(context: AppContext, theme: Theme) -> ModelsPage:
+def _make_extraction_page(context: AppContext, theme: Theme) -> QWidget:
+    from app.extraction.page import ExtractionPage
+
+    return ExtractionPage(context.extraction, context.schemas, theme)
+
+
+def _make_models_page(context: AppContext, theme: Theme) -> QWidget:
+    from app.library.models_page import ModelsPage
+
     page = ModelsPage(context.models, theme)
     page.chat_requested.connect(context.controller.load_model)
     page.chat_requested.connect(page.closed)

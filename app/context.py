@@ -1,23 +1,26 @@
-"""The services of a running app, made once and handed to whoever needs them; no window among them."""
+"""The services of a running app, made once and handed to whoever needs them; no window among them.
+
+What the chat needs is there at once. What looks into model files, asks the hub or fills tables is imported beside
+the window, which takes a second, and made when it is first asked for.
+"""
 
 from __future__ import annotations
 
+import importlib
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
 
 from app.chat.attachments import Attachments
 from app.chat.controller import ChatController
-from app.downloads.access import HubAccess
-from app.downloads.queue import DownloadQueue
 from app.engine_client import EngineClient, EngineFactory
-from app.extraction.workspace import ExtractionWorkspace
 from app.kept_chats import KeptChats
-from app.library.hub_search import HubSearch
-from app.library.library import ModelLibrary
-from app.library.models_work import ModelsWork, person_folders
 from app.library.starter import find_starter
 from app.model_session import ModelSession
 from app.paths import AppPaths
@@ -25,11 +28,31 @@ from app.run_marker import RunMarker
 from app.schema.library import SchemaLibrary
 from app.settings import Settings
 from app.storage.store import ChatStore
+from app.tasks import TaskRunner
 from app.translation import tr
 from engine.library import models_folder
-from engine.protocol import RequestFinished
+
+if TYPE_CHECKING:
+    from app.extraction.workspace import ExtractionWorkspace
+    from app.library.library import ModelLibrary
+    from app.library.models_work import ModelsWork
 
 _log = logging.getLogger(__name__)
+
+_LATE_MODULES = (
+    "app.chat.answer",
+    "app.library.models_work",
+    "app.library.models_page",
+    "app.extraction.page",
+    "app.preferences.preferences_page",
+    "app.chat.trash_page",
+    "app.chat.schema_dialog",
+    "app.chat.options_panel",
+    "app.window.command_palette",
+)
+IMPORT_WAIT_S = 0.2
+_POLITE_S = 0.0005
+"""How long the GUI thread waits for the interpreter each time it wants it back while modules are imported."""
 
 
 @dataclass(frozen=True)
@@ -47,78 +70,102 @@ class Offer:
     action: Callable[[], object] | None
 
 
-@dataclass(frozen=True)
-class AppContext:
+class AppContext(QObject):
     """What the app consists of, beside what it shows.
 
     Attributes:
         is_after_crash: the last run did not end by itself, so nothing is loaded by itself.
+        is_complete: all is imported; what is made from now on holds nobody up.
+
+    Signals:
+        completed(): ``is_complete`` is true now.
     """
 
-    paths: AppPaths
-    settings: Settings
-    store: ChatStore
-    client: EngineClient
-    session: ModelSession
-    library: ModelLibrary
-    models: ModelsWork
-    controller: ChatController
-    extraction: ExtractionWorkspace
-    schemas: SchemaLibrary
-    marker: RunMarker
-    is_after_crash: bool
+    completed = Signal()
 
-    @classmethod
-    def create(cls, paths: AppPaths, make_engine: EngineFactory) -> AppContext:
+    def __init__(self, paths: AppPaths, make_engine: EngineFactory) -> None:
         """Make and wire the services; what is wrong with the disk is reported by ``start``, not raised."""
-        marker = RunMarker(paths.run_marker)
-        is_after_crash = marker.begin()
-        settings = Settings(paths.settings_file)
-        store = ChatStore(paths.database)
-        client = EngineClient(make_engine)
-        kept_chats = KeptChats(client, settings, client)
-        folder = models_folder(paths.models)
-        session = ModelSession(client, settings, paths.loading_marker, folder)
-        session.set_entries([], find_starter(folder))
-        library = ModelLibrary(folder, partial(person_folders, settings))
-        library.found.connect(session.set_entries)
-        schemas = SchemaLibrary(paths.schemas)
-        access = HubAccess(settings, paths.config / "hub-token")
+        super().__init__()
+        self.paths = paths
+        self.marker = RunMarker(paths.run_marker)
+        self.is_after_crash = self.marker.begin()
+        self.settings = Settings(paths.settings_file)
+        self.store = ChatStore(paths.database)
+        self.client = EngineClient(make_engine)
+        self._kept_chats = KeptChats(self.client, self.settings, self.client)
+        self._models_folder = models_folder(paths.models)
+        self.session = ModelSession(self.client, self.settings, paths.loading_marker, self._models_folder)
+        self.session.set_entries([], find_starter(self._models_folder))
+        self.schemas = SchemaLibrary(paths.schemas)
+        self.controller = ChatController(
+            self.store,
+            self.client,
+            self.session,
+            self.settings,
+            self._find_models,
+            Attachments(self.store, paths.attachments),
+            self.schemas,
+        )
+        self.controller.trash.purged.connect(self._kept_chats.forget)
+        self.is_complete = False
+        self._is_closed = False
+        self._importer = TaskRunner("imports", self)
+
+    @cached_property
+    def library(self) -> ModelLibrary:
+        """The models on this machine."""
+        from app.library.library import ModelLibrary
+        from app.library.models_work import person_folders
+
+        library = ModelLibrary(self._models_folder, partial(person_folders, self.settings), self)
+        library.found.connect(self.session.set_entries)
+        return library
+
+    @cached_property
+    def models(self) -> ModelsWork:
+        """What the models page does."""
+        from app.downloads.access import HubAccess
+        from app.downloads.queue import DownloadQueue
+        from app.library.hub_search import HubSearch
+        from app.library.models_work import ModelsWork
+
+        folder = self.library.folder
+        access = HubAccess(self.settings, self.paths.config / "hub-token")
         queue, search = DownloadQueue(folder, access), HubSearch(access, folder)
-        models = ModelsWork(paths, settings, library, session, queue, search, access)
-        client.request_finished.connect(partial(_take_stats, models))
-        controller = ChatController(
-            store, client, session, settings, library.scan, Attachments(store, paths.attachments), schemas
-        )
-        controller.trash.purged.connect(kept_chats.forget)
-        extraction = ExtractionWorkspace(client, session, paths.extractions)
-        return cls(
-            paths,
-            settings,
-            store,
-            client,
-            session,
-            library,
-            models,
-            controller,
-            extraction,
-            schemas,
-            marker,
-            is_after_crash,
-        )
+        models = ModelsWork(self.paths, self.settings, self.library, self.session, queue, search, access)
+        self.client.request_finished.connect(lambda event: models.take_stats(event.stats))
+        return models
+
+    @cached_property
+    def extraction(self) -> ExtractionWorkspace:
+        """What fills tables."""
+        from app.extraction.workspace import ExtractionWorkspace
+
+        return ExtractionWorkspace(self.client, self.session, self.paths.extractions)
 
     def start(self, model: Path | None = None) -> None:
-        """Once the window is connected: open the chat, load a model, say what was found on the disk."""
+        """Once the window is connected: open the chat, load a model, say what was found on the disk.
+
+        The engine and what else is imported beside the window begin now; ``completed`` follows.
+        """
         notices = [self.settings.trouble, *self.store.opening_notices, self._prepare_models_folder()]
         texts = [text for text in notices if text]
         self.controller.start(texts, model, loads_by_itself=not self.is_after_crash)
-        self.models.queue.start()
+        self.client.start()
+        self._importer.run(_import_late, self._on_imported, self._on_import_failed)
 
-    def recovery(self) -> Offer | None:
-        """What to offer after a run that did not end by itself; None after one that did."""
+    def when_complete(self, action: Callable[[], object]) -> None:
+        """Do something as soon as it holds nobody up: now, or after ``completed``."""
+        if self.is_complete:
+            action()
+        else:
+            self.completed.connect(action)
+
+    def recovery(self, model: Path | None = None) -> Offer | None:
+        """What to offer after a run that did not end by itself; ``model`` is the one that the person named."""
         if not self.is_after_crash:
             return None
-        has_model = self.session.info is not None or self.session.loading_path is not None
+        has_model = model is not None
         text = (
             tr("Fireside did not end by itself last time.")
             if has_model
@@ -146,29 +193,60 @@ class AppContext:
 
     def close(self) -> None:
         """Save, stop and free everything, in less than a second unless another program holds the database."""
+        self._is_closed = True
+        self._importer.close(IMPORT_WAIT_S)
         self.controller.close()
-        self.extraction.close()
+        for name in ("extraction", "models", "library"):
+            if name in self.__dict__:  # it was made
+                getattr(self, name).close()
         self.session.close()
-        self.models.close()
-        self.library.close()
         self.client.close()
         self.marker.end()
         if not self.store.close():
             _log.error("the last changes could not be saved: another program held the database")
 
+    def _on_imported(self, _modules: object) -> None:
+        if self._is_closed:
+            return
+        self.is_complete = True
+        self.models.queue.start()
+        self.library.scan()
+        self.completed.emit()
+
+    def _on_import_failed(self, error: Exception) -> None:
+        _log.error("a part of the program is missing", exc_info=error)
+        self.controller.notice.emit(
+            tr(
+                "A part of Fireside cannot be loaded ({error}), so some pages stay shut: install it again.",
+                error=error,
+            )
+        )
+
+    def _find_models(self) -> None:
+        if self.is_complete:
+            self.library.scan()
+
     def _prepare_models_folder(self) -> str:
         """Make the models folder, so that a person finds it; returns what is wrong with it."""
         try:
-            self.library.folder.mkdir(parents=True, exist_ok=True)
+            self._models_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             return tr(
                 "The models folder {folder} cannot be reached ({strerror}); a model can "
                 "still be opened from anywhere.",
-                folder=self.library.folder,
+                folder=self._models_folder,
                 strerror=error.strerror or error,
             )
         return ""
 
 
-def _take_stats(models: ModelsWork, event: RequestFinished) -> None:
-    models.take_stats(event.stats)
+def _import_late() -> None:
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(_POLITE_S)
+    try:
+        from engine import EngineThread  # noqa: F401 - before all others, for a model waits for it
+
+        for name in _LATE_MODULES:
+            importlib.import_module(name)
+    finally:
+        sys.setswitchinterval(interval_s)

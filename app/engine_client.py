@@ -112,6 +112,9 @@ class EngineClient(QObject):
         self._mailbox = Mailbox(self._on_events, FRAME_MS, self)
         self._is_closed = False
         self._engine = make_engine(self._mailbox.post)
+
+    def start(self) -> None:
+        """Let the engine begin; what was submitted before is done first."""
         self._engine.start()
 
     def load(

@@ -24,7 +24,6 @@ from app.storage.store import ChatStore, Write
 from app.tasks import TaskRunner
 from app.translation import tr
 from engine.errors import InputError
-from engine.extraction.texts import read_text_file
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ class Attachments(QObject):
     def add_files(self, conversation: ConversationRecord, paths: Sequence[Path]) -> None:
         """Read files and attach them to the draft; what cannot be read is said."""
         for path in paths:
-            self._add(conversation, path.name, partial(read_text_file, path))
+            self._add(conversation, path.name, partial(_read_file, path))
 
     def add_text(self, conversation: ConversationRecord, text: str, name: str = PASTED_NAME) -> None:
         """Attach a text to the draft."""
@@ -195,3 +194,9 @@ def sweep(folder: Path, used: set[str], now_s: float) -> int:
         except OSError as error:
             _log.warning("attachment %s stays: %s", path.name, error)
     return removed
+
+
+def _read_file(path: Path) -> str:
+    from engine.extraction.texts import read_text_file  # on the runner's thread: what it imports takes time
+
+    return read_text_file(path)

@@ -10,12 +10,14 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from app.chat.maths_syntax import use_maths
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 MAX_OPEN_CHARACTERS = 6000
 """A longer paragraph or list is finished in parts, so that no answer, however odd, makes a frame expensive."""
@@ -56,7 +58,10 @@ class BlockUpdate:
     open: tuple[Block, ...]
 
 
-def _make_parser() -> MarkdownIt:
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # an empty chat should not wait for it
+
     # Raw HTML stays text: what a model writes between angle brackets is shown, never interpreted.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     use_maths(parser)
@@ -71,7 +76,7 @@ class BlockStream:
     """
 
     def __init__(self) -> None:
-        self._parser = _make_parser()
+        self._parser = _parser()
         self._environment: dict[str, Any] = {}
         self._open_source = ""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QPoint, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.chat.closer_look import CloserLook, CloserLookPopup
 from app.chat.composer import Composer
 from app.chat.controller import ChatController
 from app.chat.conversation import MessageView
@@ -23,6 +22,9 @@ from app.translation import tr
 from app.widgets.buttons import LookButton
 from app.widgets.notice_bar import NoticeBar
 from engine.protocol import ModelInfo, Role
+
+if TYPE_CHECKING:
+    from app.chat.closer_look import CloserLook
 
 
 class ChatPage(QWidget):
@@ -81,7 +83,10 @@ class ChatPage(QWidget):
         self._wire_controller()
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
-        self._on_opened(controller.current_id)
+        if controller.current_conversation.active_leaf_id is None:
+            self._on_opened(controller.current_id)  # at once, for it is empty; the controller's start shows another
+        else:
+            self._stack.setCurrentWidget(self.transcript)
 
     def focus_composer(self) -> None:
         """Let the person write."""
@@ -261,6 +266,8 @@ class ChatPage(QWidget):
 
     def _on_looked(self, look: CloserLook) -> None:
         word, place = self._look
+        from app.chat.closer_look import CloserLookPopup
+
         if look.alternatives and self.isVisible():
             popup = CloserLookPopup(look, word, self._theme, self)
             popup.chosen.connect(self._controller.branch_from)

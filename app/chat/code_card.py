@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -22,9 +23,11 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+from shiboken6 import isValid
 
 from app.chat.blocks import Block, displayable
-from app.chat.highlight import file_suffix, highlight
+from app.chat.highlight import Span, file_suffix
+from app.chat.highlighter import shared_highlighter
 from app.chat.selection import selected_text
 from app.chat.text_view import TextView
 from app.theme import Theme
@@ -76,12 +79,12 @@ class _CodeText(TextView):
         self.document().clear()
         self.append_text(text)
 
-    def colour(self, code: str, language: str) -> None:
+    def colour(self, code: str, spans: Sequence[Span]) -> None:
         # Positions in the document are UTF-16 units; those of the code are characters.
         wide = [index for index, character in enumerate(code) if ord(character) > 0xFFFF]
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
-        for span in highlight(code, language):
+        for span in spans:
             start, end = _utf16(span.start, wide), _utf16(span.start + span.length, wide)
             cursor.setPosition(start)
             cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
@@ -161,7 +164,7 @@ class CodeCard(QFrame):
         self._shown = shown
         if block.is_closed and not self._is_coloured:
             self._is_coloured = True
-            self._text.colour(shown, block.language)
+            shared_highlighter().colour(shown, block.language, partial(self._on_spans, shown))
 
     def set_title(self, text: str) -> None:
         """Say something else than the language over the code."""
@@ -170,6 +173,10 @@ class CodeCard(QFrame):
     def set_caret(self, is_shown: bool) -> None:
         """Show where the code is being written."""
         self._text.set_caret(is_shown)
+
+    def _on_spans(self, code: str, spans: list[Span]) -> None:
+        if isValid(self) and code == self._shown:
+            self._text.colour(code, spans)
 
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._code)

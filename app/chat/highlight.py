@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment, Keyword, Name, Number, Operator, String
-from pygments.util import ClassNotFound
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
 
 MAX_HIGHLIGHTED = 60_000
 """Characters; longer code stays plain, so that no answer can hold up the window."""
@@ -22,17 +20,6 @@ class Span:
     start: int
     length: int
     colour: str
-
-
-_COLOURS = (
-    (Comment, "muted"),
-    (String, "good"),
-    (Number, "caution"),
-    (Keyword, "accent"),
-    (Operator.Word, "accent"),
-    (Name.Decorator, "caution"),
-    (Name.Tag, "accent"),
-)
 
 
 def highlight(code: str, language: str) -> list[Span]:
@@ -49,7 +36,22 @@ def highlight(code: str, language: str) -> list[Span]:
 
 
 def _colour(kind: Any) -> str | None:
-    return next((colour for parent, colour in _COLOURS if kind in parent), None)
+    return next((colour for parent, colour in _colours() if kind in parent), None)
+
+
+@lru_cache(maxsize=1)
+def _colours() -> tuple[tuple[Any, str], ...]:
+    from pygments.token import Comment, Keyword, Name, Number, Operator, String  # not before there is code
+
+    return (
+        (Comment, "muted"),
+        (String, "good"),
+        (Number, "caution"),
+        (Keyword, "accent"),
+        (Operator.Word, "accent"),
+        (Name.Decorator, "caution"),
+        (Name.Tag, "accent"),
+    )
 
 
 def file_suffix(language: str) -> str:
@@ -66,6 +68,9 @@ def file_suffix(language: str) -> str:
 def _lexer(language: str) -> Lexer | None:
     if not language or language in {"text", "plain", "plaintext", "txt"}:
         return None
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
     try:
         return get_lexer_by_name(language, stripnl=False, ensurenl=False)
     except ClassNotFound:

@@ -7,11 +7,12 @@ digit outside, and what lies between does not read like words about a sum.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_inline import StateInline
-from mdit_py_plugins.dollarmath import dollarmath_plugin
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
 
 _CLOSINGS = {"\\(": "\\)", "\\[": "\\]"}
 _DOLLARS = re.compile(
@@ -24,6 +25,8 @@ _SUM_OF_MONEY = re.compile(r"\d[\d.,]*[kKmM]?(\s*[-–]\s*\d[\d.,]*)?\s+[^\\^_={
 
 def use_maths(parser: MarkdownIt) -> None:
     """Let ``parser`` make tokens ``math_inline``, ``math_inline_double`` and ``math_block`` of maths."""
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+
     dollarmath_plugin(parser, allow_labels=False, allow_blank_lines=False)
     parser.inline.ruler.at("math_inline", _inline_dollars)
     parser.inline.ruler.before("escape", "math_brackets", _inline_brackets)

@@ -28,6 +28,7 @@ class MessageWidget(QWidget):
     """What both kinds of messages share: a foot that wakes up under the pointer or the focus.
 
     Attributes:
+        is_own: the person wrote it.
         view: the message that is shown.
         edited: the widget that an editor takes the place of, in ``edit_layout``.
 
@@ -58,6 +59,7 @@ class MessageWidget(QWidget):
     ) -> None:
         super().__init__(parent)
         self._theme = theme
+        self.is_own = is_own
         self.view = view
         self._is_hovered = False
         self._has_focus_inside = False
@@ -138,6 +140,12 @@ class MessageWidget(QWidget):
     def show_view(self, view: MessageView) -> None:
         """Show another state of the same message."""
         raise NotImplementedError
+
+    def append(self, channel: str, text: str) -> None:
+        """A streamed piece; nothing streams into a message that no model writes."""
+
+    def set_progress(self, text: str) -> None:
+        """What is going on, while a model writes the message."""
 
     def set_context_line(self, is_shown: bool) -> None:
         """Whether the model reads from here on, and nothing above."""

@@ -36,12 +36,10 @@ class OptionsPanel(QFrame):
 
     Signals:
         closed: the person wants the panel away.
-        preset_shown(name): of the chat that is open now; "" for none.
         notice(text): a preset file could not be used.
     """
 
     closed = Signal()
-    preset_shown = Signal(str)
     notice = Signal(str)
 
     def __init__(
@@ -91,14 +89,9 @@ class OptionsPanel(QFrame):
         """Show the options of the conversation that is open."""
         options = self._controller.current_conversation.options
         self.values.show(options)
-        presets = self._controller.presets
-        record = presets.get(options.get(PRESET_KEY))
-        name = tr("None") if record is None else record.name
-        if record is not None and presets.is_modified(options):
-            name += tr(", changed")
+        name = self._controller.presets.shown_name(options) or tr("None")
         self._preset_button.set_whole_text(name)
         self._preset_button.setAccessibleName(tr("Preset: {name}", name=name))
-        self.preset_shown.emit(name if record is not None else "")
 
     def make_menu(self) -> QMenu:
         """The presets, and what can be done with them."""

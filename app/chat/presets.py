@@ -78,6 +78,13 @@ class Presets(QObject):
         record = self.get(options.get(PRESET_KEY))
         return record is not None and accepted(record.options) != accepted(options)
 
+    def shown_name(self, options: Mapping[str, Any]) -> str:
+        """The name of the preset that a chat's options were taken from; "" for none."""
+        record = self.get(options.get(PRESET_KEY))
+        if record is None:
+            return ""
+        return record.name + (tr(", changed") if self.is_modified(options) else "")
+
     def add(self, name: str, options: Mapping[str, Any]) -> PresetRecord:
         """Make a preset of a chat's options; a name that is taken gets a number."""
         return self._save(PresetRecord(new_id(), self._free_name(name), accepted(options)))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from markdown_it.token import Token
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QBrush,
@@ -31,6 +31,9 @@ from app.chat.maths_text import write_formula
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.label import plain_tooltip
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 QUOTE_LEVEL = int(QTextFormat.Property.UserProperty) + 1
 """Block property: how many quotes the block stands in; the view paints their lines."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QMenu, QWidget
 
 from app.chat.controller import ChatController
-from app.schema.editor import SchemaEditor
-from app.schema.library import SavedSchema, SchemaLibrary
+from app.schema.library import SavedSchema
 from app.theme import Theme
 from app.translation import tr
-from app.widgets.buttons import LookButton, TextButton
+from app.widgets.buttons import TextButton
 
 _OWN_NAME = tr("A schema of its own")
 
@@ -89,6 +88,8 @@ class SchemaPicker(TextButton):
         menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
 
     def _edit(self) -> None:
+        from app.chat.schema_dialog import SchemaDialog  # the editor is not needed to begin
+
         options = self._controller.current_conversation.options
         dialog = SchemaDialog(self._controller.schemas, str(options.get("schema") or ""), self._theme, self)
         dialog.editor.notice.connect(self.notice)
@@ -97,35 +98,3 @@ class SchemaPicker(TextButton):
             name = str(options.get("schema_name") or "") if editor.text == options.get("schema") else ""
             self.choose(name or editor.name or _OWN_NAME, editor.text, checks_afterwards=editor.checks_afterwards)
         dialog.deleteLater()
-
-
-class SchemaDialog(QDialog):
-    """The schema editor in a window of its own.
-
-    Attributes:
-        editor: holds the schema.
-    """
-
-    def __init__(self, library: SchemaLibrary, text: str, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(tr("The form of answers"))
-        px = theme.px
-        self.resize(px(860), px(560))
-        self.editor = SchemaEditor(library, theme)
-        self.use = LookButton(theme, tr("Use"), "primary")
-        self.use.clicked.connect(self.accept)
-        cancel = LookButton(theme, tr("Cancel"))
-        cancel.clicked.connect(self.reject)
-        buttons = QHBoxLayout()
-        buttons.addStretch(1)
-        buttons.addWidget(cancel)
-        buttons.addWidget(self.use)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(px(16), px(16), px(16), px(16))
-        column.setSpacing(px(12))
-        column.addWidget(self.editor, 1)
-        column.addLayout(buttons)
-        self.editor.changed.connect(lambda _: self.use.setEnabled(self.editor.is_usable))
-        if text:
-            self.editor.show_schema(text)
-        self.use.setEnabled(self.editor.is_usable)

@@ -12,7 +12,6 @@ from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from app.chat.answer import Answer
 from app.chat.conversation import MessageView
 from app.chat.message_view import MessageWidget
 from app.chat.own_message import OwnMessage
@@ -129,13 +128,13 @@ class Transcript(QScrollArea):
     def append_delta(self, message_id: str, channel: str, text: str) -> None:
         """A streamed piece of a message; foreign ids are dropped."""
         widget = self._widget_of(message_id)
-        if isinstance(widget, Answer):
+        if widget is not None:
             widget.append(channel, text)
 
     def set_progress(self, message_id: str, text: str) -> None:
         """What is going on with a message that is being written."""
         widget = self._widget_of(message_id)
-        if isinstance(widget, Answer):
+        if widget is not None:
             widget.set_progress(text)
 
     def set_context_start(self, message_id: str) -> None:
@@ -176,7 +175,7 @@ class Transcript(QScrollArea):
             self._list.insertWidget(offset if at_top else self._list.count(), widget)
             widget.show()
         self._widgets = made + self._widgets if at_top else self._widgets + made
-        last_answer = next((widget for widget in reversed(self._widgets) if isinstance(widget, Answer)), None)
+        last_answer = next((widget for widget in reversed(self._widgets) if not widget.is_own), None)
         for widget in self._widgets:
             widget.set_last(widget is last_answer)
         self.set_context_start(self._context_start)
@@ -184,8 +183,13 @@ class Transcript(QScrollArea):
             self._scroll_to_end()
 
     def _make(self, view: MessageView) -> MessageWidget:
-        kind = OwnMessage if view.record.role is Role.USER else Answer
-        widget: MessageWidget = kind(self._theme, view)
+        widget: MessageWidget
+        if view.record.role is Role.USER:
+            widget = OwnMessage(self._theme, view)
+        else:
+            from app.chat.answer import Answer  # with Markdown and all: an empty chat should not wait for it
+
+            widget = Answer(self._theme, view)
         widget.edit_requested.connect(self.edit_requested)
         widget.edit_left.connect(self.edit_left)
         widget.attachment_opened.connect(self.attachment_opened)

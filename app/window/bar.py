@@ -26,6 +26,7 @@ class Bar(QWidget):
         super().__init__(parent)
         self.setObjectName("bar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._controller = controller
         self._theme = theme
         self._numbers = (0, 0, 0)
         self._preset = ""
@@ -44,8 +45,13 @@ class Bar(QWidget):
         controller.context_used.connect(self._on_context)
         controller.model_loaded.connect(self._on_model)
         controller.model_ejected.connect(self._on_ejected)
+        for signal in (
+            controller.conversation_opened, controller.conversations_changed, controller.presets.changed
+        ):  # fmt: skip
+            signal.connect(self._show_preset)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
+        self._show_preset()
         info = controller.model_info
         self._on_context(0, 0, info.context_length if info else 0)
 
@@ -53,11 +59,6 @@ class Bar(QWidget):
     def context_text(self) -> str:
         """The numbers as they are shown."""
         return self._label.text()
-
-    def set_preset(self, name: str) -> None:
-        """The name of the preset that the open chat has taken over; "" for none."""
-        self._preset = name
-        self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -85,6 +86,13 @@ class Bar(QWidget):
 
     def _on_ejected(self) -> None:
         self._on_context(0, 0, 0)
+
+    def _show_preset(self, *_ids: str) -> None:
+        """The name of the preset that the open chat has taken over."""
+        preset = self._controller.presets.shown_name(self._controller.current_conversation.options)
+        if preset != self._preset:
+            self._preset = preset
+            self._fit()
 
     def _fit(self) -> None:
         """Leave out what has no room: first the word, then the bar."""

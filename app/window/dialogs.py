@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QGridLayout, QVBoxLayout, QWidget
@@ -68,6 +67,8 @@ def _dialog(parent: QWidget, theme: Theme, title: str) -> tuple[QDialog, QVBoxLa
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("fireside")
     except PackageNotFoundError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
@@ -12,31 +13,25 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
     QMainWindow,
-    QVBoxLayout,
     QWidget,
 )
 
-from app.chat.chat_page import ChatPage
 from app.chat.controller import ChatController
 from app.chat.exchange import FILTERS, file_name_for
-from app.chat.options_panel import OptionsPanel
-from app.chat.trash_page import TrashPage
-from app.preferences.preferences_page import PreferencesPage
 from app.settings import Settings
 from app.storage.records import ConversationRecord
 from app.theme import Theme, apply_theme
 from app.translation import tr
 from app.widgets.announce import announce
-from app.widgets.notice_bar import NoticeBar
 from app.window.attention import Attention
-from app.window.bar import Bar
-from app.window.command_palette import CommandPalette
-from app.window.commands import palette_commands
-from app.window.dialogs import show_about, show_shortcuts
+from app.window.chat_pane import ChatPane
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
 from app.window.pages import CHAT, MODELS, SETTINGS, TRASH, PageEntry, Pages
 from app.window.placement import placement_of, restore_placement
 from app.window.sidebar import Sidebar
+
+if TYPE_CHECKING:
+    from app.window.command_palette import CommandPalette
 
 _UNDO_MS = 10_000
 _NARROW_PX = 760
@@ -46,6 +41,7 @@ class MainWindow(QMainWindow):
     """Fireside's window.
 
     Attributes:
+        pane: the chat's page: what is below, and the chat's options.
         chat_page: transcript and composer.
         sidebar: the chats.
         bar: the model and the context.
@@ -71,18 +67,15 @@ class MainWindow(QMainWindow):
         self._was_narrow = False
         self._is_leaving = False
         self.setWindowTitle("Fireside")
-        self.bar = Bar(controller, self._theme)
-        self.banner = NoticeBar(self._theme)
-        self.banner.setProperty("look", "banner")
         can_find_models = any(entry.name == MODELS for entry in features)
-        self.chat_page = ChatPage(controller, self._theme, can_find_models=can_find_models)
-        self.options_panel = OptionsPanel(controller, settings, self._theme)
+        self.pane = ChatPane(controller, settings, self._theme, can_find_models=can_find_models)
+        self.bar, self.banner, self.chat_page = self.pane.bar, self.pane.banner, self.pane.page
         self.pages = Pages(
             (
-                PageEntry(CHAT, "", self._make_chat),
+                PageEntry(CHAT, "", lambda: self.pane),
                 *features,
-                PageEntry(TRASH, tr("Trash"), lambda: TrashPage(controller, self._theme)),
-                PageEntry(SETTINGS, tr("Settings"), lambda: PreferencesPage(settings, self._theme), "Ctrl+,"),
+                PageEntry(TRASH, tr("Trash"), self._make_trash),
+                PageEntry(SETTINGS, tr("Settings"), self._make_preferences, "Ctrl+,"),
             )
         )
         self.sidebar = Sidebar(controller, self._theme, self.pages.entries)
@@ -95,24 +88,19 @@ class MainWindow(QMainWindow):
         default = QSize(self._theme.px(1280), self._theme.px(820))
         restore_placement(self, str(settings.value("window_geometry")), default)
         self._refresh()
-        self.options_panel.refresh()
         self.chat_page.focus_composer()
 
     # ------------------------------------------------------------------------------------------ layout
 
-    def _make_chat(self) -> QWidget:
-        chat = QWidget()
-        column = QVBoxLayout(chat)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.bar)
-        column.addWidget(self.banner)
-        beside = QHBoxLayout()
-        beside.setSpacing(0)
-        beside.addWidget(self.chat_page, 1)
-        beside.addWidget(self.options_panel)
-        column.addLayout(beside, 1)
-        return chat
+    def _make_trash(self) -> QWidget:
+        from app.chat.trash_page import TrashPage  # here and below: not before the window is there
+
+        return TrashPage(self._controller, self._theme)
+
+    def _make_preferences(self) -> QWidget:
+        from app.preferences.preferences_page import PreferencesPage
+
+        return PreferencesPage(self._settings, self._theme)
 
     def _lay_out(self) -> None:
         self.pages.show_page(CHAT)
@@ -138,9 +126,7 @@ class MainWindow(QMainWindow):
         self.bar.sidebar_button.clicked.connect(self._toggle_sidebar)
         self.bar.model_button.open_requested.connect(self._open_model)
         self.bar.options_button.clicked.connect(self._toggle_options)
-        self.options_panel.closed.connect(self._toggle_options)
-        self.options_panel.notice.connect(self.chat_page.show_notice)
-        self.options_panel.preset_shown.connect(self.bar.set_preset)
+        self.pane.options_toggled.connect(self._toggle_options)
         self.chat_page.open_model_requested.connect(self._open_model)
         self.chat_page.find_model_requested.connect(lambda: self.show_page(MODELS))
         self._settings.notice.connect(self.chat_page.show_notice)
@@ -196,8 +182,8 @@ class MainWindow(QMainWindow):
             new_folder=self._new_folder,
             choose_model=self._choose_model,
             eject=controller.eject_model,
-            shortcuts=lambda: show_shortcuts(self, self._theme, shortcuts_of(self)),
-            about=lambda: show_about(self, self._theme),
+            shortcuts=self._show_shortcuts,
+            about=self._show_about,
         )
 
     # ------------------------------------------------------------------------------------------ actions
@@ -220,6 +206,9 @@ class MainWindow(QMainWindow):
 
     def show_commands(self) -> CommandPalette:
         """Open the command palette."""
+        from app.window.command_palette import CommandPalette
+        from app.window.commands import palette_commands
+
         commands = palette_commands(
             self.menuBar(), self._controller, self.sidebar.open_chat, lambda title: self._show_setting(title)
         )
@@ -229,9 +218,17 @@ class MainWindow(QMainWindow):
 
     def _show_setting(self, title: str) -> None:
         self.show_page(SETTINGS)
-        page = self.pages.page(SETTINGS)
-        assert isinstance(page, PreferencesPage)
-        page.search.setText(title)
+        self.pages.page(SETTINGS).search.setText(title)  # type: ignore[attr-defined]
+
+    def _show_shortcuts(self) -> None:
+        from app.window.dialogs import show_shortcuts
+
+        show_shortcuts(self, self._theme, shortcuts_of(self))
+
+    def _show_about(self) -> None:
+        from app.window.dialogs import show_about
+
+        show_about(self, self._theme)
 
     def _quit(self) -> None:
         self._is_leaving = True
@@ -320,8 +317,8 @@ class MainWindow(QMainWindow):
 
     def _toggle_options(self) -> None:
         self._show_chat(keep_focus=True)
-        self._set_options_panel(self.options_panel.isHidden())
-        self._settings.set("is_options_panel_visible", not self.options_panel.isHidden())
+        self._set_options_panel(not self.pane.shows_options)
+        self._settings.set("is_options_panel_visible", self.pane.shows_options)
 
     def _toggle_full_screen(self) -> None:
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
@@ -343,12 +340,8 @@ class MainWindow(QMainWindow):
         self._menus.sidebar.setChecked(is_visible)
 
     def _set_options_panel(self, is_visible: bool) -> None:
-        focus = QApplication.focusWidget()
-        had_focus = focus is not None and self.options_panel.isAncestorOf(focus)
-        self.options_panel.setVisible(is_visible)
+        self.pane.show_options(is_visible)
         self._menus.options.setChecked(is_visible)
-        if had_focus and not is_visible:
-            self.chat_page.focus_composer()
 
     def _record(self, conversation_id: str) -> ConversationRecord | None:
         return next((record for record in self._controller.conversations if record.id == conversation_id), None)

@@ -25,12 +25,14 @@ class PageEntry:
             attribute ``first_focus``, that widget gets the keyboard (not a focus proxy, which would take what
             stands before it out of the order of Tab).
         keys: the shortcut, "" for none.
+        prepare: calls what it is given when the page can be made without holding anybody up.
     """
 
     name: str
     title: str
     make: Callable[[], QWidget]
     keys: str = ""
+    prepare: Callable[[Callable[[], object]], None] = lambda show: show()  # type: ignore[misc,assignment]
 
 
 class Pages(QStackedWidget):
@@ -51,6 +53,7 @@ class Pages(QStackedWidget):
         self._by_name = {entry.name: entry for entry in entries}
         self._made: dict[str, QWidget] = {}
         self.current_name = ""
+        self._wanted = ""
 
     def page(self, name: str) -> QWidget:
         """The page's widget, made now if need be; raises KeyError for an unknown name."""
@@ -62,7 +65,13 @@ class Pages(QStackedWidget):
         return self._made[name]
 
     def show_page(self, name: str) -> None:
-        """Show a page and give it the keyboard; raises KeyError for an unknown name."""
+        """Show a page as soon as it can be made, and give it the keyboard; raises KeyError for an unknown name."""
+        self._wanted = name
+        self._by_name[name].prepare(lambda: self._show(name))
+
+    def _show(self, name: str) -> None:
+        if name != self._wanted:
+            return  # the person went elsewhere while this one was waited for
         widget = self.page(name)
         self.setCurrentWidget(widget)
         if name != self.current_name:

@@ -8,13 +8,24 @@ shards, quantizations and content tell from names and first bytes what a file is
 downloads.
 """
 
-from engine.gguf.content import HEAD_BYTES, describe_non_model
-from engine.gguf.metadata import Metadata
-from engine.gguf.reader import GGUFFile, HeaderFile, check_model_file, open_model
-from engine.gguf.shards import RawPart, ShardName, is_model_file, missing_shards, raw_part_of, shard_of, shard_paths
-from engine.gguf.tensor_types import TensorType
-from engine.gguf.tensors import TensorInfo
-from engine.gguf.values import ArraySummary
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.gguf.content import HEAD_BYTES, describe_non_model
+    from engine.gguf.metadata import Metadata
+    from engine.gguf.reader import GGUFFile, HeaderFile, check_model_file, open_model
+    from engine.gguf.shards import (
+        RawPart,
+        ShardName,
+        is_model_file,
+        missing_shards,
+        raw_part_of,
+        shard_of,
+        shard_paths,
+    )
+    from engine.gguf.tensor_types import TensorType
+    from engine.gguf.tensors import TensorInfo
+    from engine.gguf.values import ArraySummary
 
 __all__ = [
     "HEAD_BYTES",
@@ -35,3 +46,23 @@ __all__ = [
     "shard_of",
     "shard_paths",
 ]
+
+_HOMES = {
+    "content": ("HEAD_BYTES", "describe_non_model"),
+    "metadata": ("Metadata",),
+    "reader": ("GGUFFile", "HeaderFile", "check_model_file", "open_model"),
+    "shards": ("RawPart", "ShardName", "is_model_file", "missing_shards", "raw_part_of", "shard_of", "shard_paths"),
+    "tensor_types": ("TensorType",),
+    "tensors": ("TensorInfo",),
+    "values": ("ArraySummary",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public face when it is asked for: names of files are read long before a file is opened."""
+    from importlib import import_module
+
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

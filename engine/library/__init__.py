@@ -8,8 +8,12 @@
 Other programs' files are read in place and never changed.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from engine.library.places import Origin, Place, models_folder, other_places
-from engine.library.scan import FileState, FoundModel, Scanner, describe
+
+if TYPE_CHECKING:
+    from engine.library.scan import FileState, FoundModel, Scanner, describe
 
 __all__ = [
     "FileState",
@@ -21,3 +25,12 @@ __all__ = [
     "models_folder",
     "other_places",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what looks into files when it is asked for: the places are known before that."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.scan"), name)

@@ -71,7 +71,7 @@ class BenchMaker:
             engines.append(FakeEngine(on_event))  # type: ignore[arg-type]
             return engines[0]
 
-        context = AppContext.create(self.paths, make_engine)
+        context = AppContext(self.paths, make_engine)
         bench = Bench(context, engines[0], [], self.qtbot)
         context.controller.notice.connect(bench.notices.append)
         context.start(None if model is None else Path(model))

@@ -14,5 +14,6 @@ from tests.app.fake_engine import FakeEngine
 
 def make_features(home: Path, theme: Theme) -> tuple[AppContext, list[PageEntry]]:
     """The services, to be closed, and the pages."""
-    context = AppContext.create(AppPaths.below(home), FakeEngine)
+    context = AppContext(AppPaths.below(home), FakeEngine)
+    context.is_complete = True  # nothing is imported beside this window: the pages import what they need
     return context, feature_pages(context, theme)

@@ -4,7 +4,8 @@ search      in 20,000 messages, the slower half of several words
 open        a chat of 2,000 messages, until it is painted
 stall       the longest time without a turn of the event loop while a fake engine streams 200 tokens/s and
             every core is busy
-paint       from the process's start to the window's first picture
+paint       from the process's start to the window's first picture, and to the last chat in it
+start stall the longest time without a turn of the event loop while the engine is imported after that
 close       from the wish to the end of the process's work
 memory      what the process holds with that chat open, models and KV cache apart
 """
@@ -12,7 +13,9 @@ memory      what the process holds with that chat open, models and KV cache apar
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -22,7 +25,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -36,6 +38,7 @@ from app.theme import Theme
 from app.window.main_window import MainWindow
 from engine.protocol import Role
 from tests.app.fake_engine import FakeEngine
+from tests.app.watchdog import Watchdog
 
 NUM_CHATS, NUM_LONG = 180, 2000
 WORDS = ("kettle", "the", "log", "needle in a haystack", "日本", "京都の", "zq", "Straße")
@@ -84,38 +87,6 @@ def search_ms(path: Path) -> dict[str, float]:
     return figures
 
 
-class Watchdog(QObject):
-    """Ticks every few milliseconds and remembers the pauses between two ticks.
-
-    Attributes:
-        pauses_ms: how long they were.
-        works_ms: how long the thread computed in them: what a pause is on a machine that does nothing else.
-    """
-
-    def __init__(self, interval_ms: int = 2) -> None:
-        super().__init__()
-        self.pauses_ms: list[float] = []
-        self.works_ms: list[float] = []
-        self._last = time.perf_counter()
-        self._last_work = time.thread_time()
-        self._timer = QTimer(self)
-        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.timeout.connect(self._tick)
-        self._timer.start(interval_ms)
-
-    def _tick(self) -> None:
-        now = time.perf_counter()
-        work = time.thread_time()
-        self.pauses_ms.append((now - self._last) * 1000)
-        self.works_ms.append((work - self._last_work) * 1000)
-        self._last, self._last_work = now, work
-
-    @property
-    def longest_ms(self) -> float:
-        """The longest pause so far."""
-        return max(self.pauses_ms, default=0.0)
-
-
 @contextmanager
 def busy_cores(num_threads: int) -> Iterator[None]:
     """Keep cores busy as the engine does: threads at lower priority that run without the interpreter's lock."""
@@ -148,7 +119,7 @@ class App:
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         self.engine: FakeEngine
-        self.context = AppContext.create(AppPaths.below(home), self._make_engine)
+        self.context = AppContext(AppPaths.below(home), self._make_engine)
         self.window = MainWindow(
             self.context.controller, self.context.settings, Theme(application, self.context.settings)
         )
@@ -220,19 +191,30 @@ def stall_ms(app: App, seconds: float, num_busy: int) -> Watchdog:
     return watchdog
 
 
+def start_figures(home: Path) -> dict[str, float]:
+    """Start the whole app below ``home`` in a process of its own; what ``start_process`` prints."""
+    command = [sys.executable, "-m", "tests.app.start_process", str(home)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(json.loads(result.stdout))
+
+
 def main() -> int:
     """Measure and print; returns the exit status."""
     parser = argparse.ArgumentParser(prog="measure", description="Figures of the window.")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the fake engine streams")
     options = parser.parse_args()
-    started = psutil.Process().create_time()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     application = QApplication(sys.argv[:1])
     with tempfile.TemporaryDirectory(prefix="fireside-measure-") as folder:
         home = Path(folder)
+        for number in range(4):
+            shown = start_figures(home / "empty")
+            if number:  # the first one warms up
+                print(f"paint     {shown['painted_ms']:7.0f} ms  from the process's start (< 500, warm)")
+                print(
+                    f"          {shown['painted_work_ms']:7.0f} ms  of work; start stall {shown['stall_ms']:.0f} ms"
+                )
         first = App(home / "empty")
-        first.window.grab()
-        print(f"paint     {(time.time() - started) * 1000:7.0f} ms  from the process's start (< 500, warm)")
         print(f"close     {first.close():7.0f} ms  (< 1000)")
         before = psutil.Process().memory_info().rss
         fill(AppPaths.below(home).database)

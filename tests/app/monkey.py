@@ -147,7 +147,7 @@ def run(home: Path, num_actions: int, seed: int) -> Monkey:
 
     errors: list[BaseException | str] = []
     old_hook, sys.excepthook = sys.excepthook, lambda _kind, error, _trace: errors.append(error)
-    context = AppContext.create(AppPaths.below(home), make_engine)
+    context = AppContext(AppPaths.below(home), make_engine)
     context.store.trouble.connect(errors.append)
     theme = Theme(application, context.settings)
     window = MainWindow(context.controller, context.settings, theme, feature_pages(context, theme))

@@ -25,7 +25,7 @@ def main() -> None:
         engines.append(FakeEngine(on_event))  # type: ignore[arg-type]
         return engines[0]
 
-    context = AppContext.create(AppPaths.below(Path(sys.argv[1])), make_engine)
+    context = AppContext(AppPaths.below(Path(sys.argv[1])), make_engine)
 
     def stream() -> None:
         while not engines[0].requests:

@@ -72,7 +72,7 @@ def test_after_a_crash_a_named_model_is_loaded(make_bench: BenchMaker) -> None:
     _crash(make_bench, make_bench(None))
     bench = make_bench(str(path))
     assert _loads(bench) == [path.name]
-    offer = bench.context.recovery()
+    offer = bench.context.recovery(path)
     assert offer is not None
     assert offer.action is None
 

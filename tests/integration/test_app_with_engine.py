@@ -20,7 +20,7 @@ ANSWER_MS = 120_000
 
 @pytest.fixture
 def context(qtbot: QtBot, tmp_path: Path, smollm2_path: Path) -> Iterator[AppContext]:
-    context = AppContext.create(AppPaths.below(tmp_path), EngineThread)
+    context = AppContext(AppPaths.below(tmp_path), EngineThread)
     context.settings.set("context_length", 1024)
     context.settings.set("max_tokens", 12)
     context.settings.set("temperature", 0.0)

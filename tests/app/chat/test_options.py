@@ -11,6 +11,7 @@ from app.chat.options_panel import OptionsPanel
 from app.chat.presets import PRESET_KEY, PresetError
 from app.settings import Settings
 from app.theme import Theme
+from app.window.bar import Bar
 from engine.protocol import Role
 from tests.app.conftest import Bench, BenchMaker
 
@@ -117,8 +118,8 @@ def test_new_chats_begin_with_the_default_preset(bench: Bench) -> None:
 def test_the_panel_shows_and_changes_the_open_chat(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
     panel = OptionsPanel(bench.controller, bench.context.settings, theme)
     qtbot.addWidget(panel)
-    names: list[str] = []
-    panel.preset_shown.connect(names.append)
+    bar = Bar(bench.controller, theme)
+    qtbot.addWidget(bar)
     row = next(row for row in panel.rows if row.field.editor.accessibleName() == "Longest answer")
     row.field.say(12)
     assert bench.controller.current_conversation.options == {"max_tokens": 12}
@@ -126,13 +127,14 @@ def test_the_panel_shows_and_changes_the_open_chat(bench: Bench, theme: Theme, q
     entry = next(action for action in panel.make_menu().actions() if action.text() == "Short")
     entry.trigger()
     assert bench.controller.current_conversation.options == {"max_tokens": 12, PRESET_KEY: record.id}
-    assert names[-1] == "Short"
+    assert bar.options_button.accessibleName().endswith("preset Short")
     row.field.say(13)
-    assert names[-1] == "Short, changed"
+    assert bar.options_button.accessibleName().endswith("preset Short, changed")
     texts = [action.text() for action in panel.make_menu().actions()]
     assert "Save the changes to “Short”" in texts
     next(action for action in panel.make_menu().actions() if action.text() == "None").trigger()
     assert bench.controller.current_conversation.options == {}
+    assert bar.options_button.accessibleName().endswith("preset none")
 
 
 def test_every_row_fits_the_panel(bench: Bench, theme: Theme, qtbot: QtBot) -> None:

@@ -10,7 +10,8 @@ from pytestqt.qtbot import QtBot
 from app.chat.answer import Answer
 from app.chat.conversation import MessageView
 from app.chat.options import accepted, format_of
-from app.chat.schema_picker import SchemaDialog, SchemaPicker
+from app.chat.schema_dialog import SchemaDialog
+from app.chat.schema_picker import SchemaPicker
 from app.chat.structured_view import MAX_ROWS, StructuredView, leaves, verdict_line
 from app.schema.library import SchemaLibrary
 from app.storage.records import MessageRecord, MessageStatus

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from app.paths import AppPaths
+from tests.app.measure import fill
+
+ROOT = Path(__file__).resolve().parents[2]
+_LATER = ("numpy", "markdown_it", "pygments", "engine.thread", "app.extraction.page", "app.library.models_page")
+
+
+def test_the_window_is_painted_before_anything_heavy_is_imported() -> None:
+    code = f"import app.application, sys; print([name for name in {_LATER!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_start_shows_the_last_chat_and_then_completes(tmp_path: Path) -> None:
+    paths = AppPaths.below(tmp_path)
+    fill(paths.database, num_chats=2, num_messages=4, num_long=20)
+    paths.config.mkdir()
+    paths.settings_file.write_text(json.dumps({"last_conversation": "long"}), encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.app.start_process", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(result.stdout)
+    assert 0 < figures["painted_ms"] < figures["chat_ms"]
+    assert figures["stall_ms"] > 0, "it came to its end after all was imported"
