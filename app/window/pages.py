@@ -32,7 +32,7 @@ class PageEntry:
     title: str
     make: Callable[[], QWidget]
     keys: str = ""
-    prepare: Callable[[Callable[[], object]], None] = lambda show: show()  # type: ignore[misc,assignment]
+    prepare: Callable[[Callable[[], object]], None] = lambda show: show()  # type: ignore[assignment]
 
 
 class Pages(QStackedWidget):
