@@ -14,7 +14,7 @@ from app.widgets.label import ElidingLabel, Label
 from app.widgets.meter import Meter
 
 if TYPE_CHECKING:
-    from engine.hub.downloads import DownloadRow
+    from engine.hub.download_item import DownloadRow
 
 
 class DownloadCard(QFrame):

@@ -15,7 +15,8 @@ from app.translation import tr
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from engine.hub.downloads import DownloadRow, Downloads
+    from engine.hub.download_item import DownloadRow
+    from engine.hub.downloads import Downloads
     from engine.hub.names import Version
 
 _log = logging.getLogger(__name__)

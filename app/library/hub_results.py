@@ -69,7 +69,7 @@ class HubResults(QWidget):
         """Whether nothing is shown."""
         return not self._cards
 
-    def find(self, query: str) -> None:
+    def ask(self, query: str) -> None:
         """Search for these words."""
         self.search.setText(query)
         self._ask()

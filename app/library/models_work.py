@@ -205,9 +205,10 @@ class ModelsWork(QObject):
             self._runner.run(work, on_done, on_error)
 
     def _look_at_machine(self) -> MachineFacts:
-        from engine.advisor import known_speeds, measure_speeds
+        from engine.advisor import known_speeds, measure_speeds, needs_measuring
 
-        if known_speeds() is None and self._session.info is None and self._session.loading_path is None:
+        is_free = self._session.info is None and self._session.loading_path is None
+        if is_free and needs_measuring():
             measure_speeds()
         speeds = known_speeds()
         free = shutil.disk_usage(_existing(self.library.folder)).free

@@ -7,7 +7,14 @@ measured  figures of models that have run, which replace the estimates
 """
 
 from engine.advisor.advice import Advice, Fit, advise, most_parameters, recommend, supported_architectures
-from engine.advisor.machine import Machine, Speeds, known_speeds, look_at_machine, measure_speeds
+from engine.advisor.machine import (
+    Machine,
+    Speeds,
+    known_speeds,
+    look_at_machine,
+    measure_speeds,
+    needs_measuring,
+)
 from engine.advisor.measured import MeasuredFigures, MeasuredSpeed
 from engine.advisor.shape import MemoryNeed, ModelShape, memory_need, shape_of
 
@@ -26,6 +33,7 @@ __all__ = [
     "measure_speeds",
     "memory_need",
     "most_parameters",
+    "needs_measuring",
     "recommend",
     "shape_of",
     "supported_architectures",

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.advisor.machine import Machine, Speeds
-from engine.advisor.shape import MemoryNeed, ModelShape, memory_need
+from engine.advisor.shape import KV_TYPES, MemoryNeed, ModelShape, memory_need
+from engine.config import KVType
 from engine.gguf.quantizations import quality_of
 from engine.gguf.tensor_types import TensorType
 from engine.model.architectures import ROWS
 
 CONTEXT_LENGTH = 8192
 READ_TOKENS = 4096
+GOOD_CONTEXT, BEST_CONTEXT = 8192, 32768  # what a chat needs, and more than it hardly ever has
 SYSTEM_BYTES = 1 << 30  # what the rest of the system needs at least
 COMFORT = 0.75  # of the memory, up to which a model fits without closing other programs
 OP_SECONDS = 3e-6  # each op waits once for all threads
@@ -41,6 +43,7 @@ class Advice:
         tokens_per_second: while answering, with half the context read.
         read_seconds: for a prompt of READ_TOKENS, or of the context where that is shorter.
         longest_context: that fits.
+        best_context, best_kv_type: what to load it with here; 0 where no context fits.
         is_measured: the speeds are those of this machine's kernels.
     """
 
@@ -49,6 +52,8 @@ class Advice:
     tokens_per_second: float
     read_seconds: float
     longest_context: int
+    best_context: int
+    best_kv_type: KVType
     total_bytes: int
     is_measured: bool
 
@@ -61,26 +66,50 @@ class Advice:
             return f"Too large for this machine: {with_context}."
         rate = f"{self.tokens_per_second:.{0 if self.tokens_per_second >= 10 else 1}f}"
         speed = f"About {rate} tokens/s, {self.read_seconds:.0f} s to read 4k tokens"
+        best = ""
+        if self.best_context:
+            kind = "compact" if self.best_kv_type == "q8_0" else "exact"
+            best = f" Best here: {_thousands(self.best_context)} context, {kind} KV cache."
         verdict = "Fits" if self.fit is Fit.FITS else "Tight: close other programs first"
-        return f"{verdict}. {speed}; {with_context}."
+        return f"{verdict}. {speed}; {with_context}.{best}"
 
 
-def advise(shape: ModelShape, machine: Machine, context_length: int = CONTEXT_LENGTH) -> Advice:
+def advise(
+    shape: ModelShape, machine: Machine, context_length: int = CONTEXT_LENGTH, kv_type: KVType = "f16"
+) -> Advice:
     """Judge a model with a context of so many tokens, or as many as it was trained for."""
-    need = memory_need(shape, context_length, machine.available_bytes)
-    longest = next(
-        (each for each in CONTEXTS if _fit(memory_need(shape, each, machine.available_bytes), machine) is Fit.FITS),
-        0,
-    )
+    need = memory_need(shape, context_length, machine.available_bytes, kv_type)
+    best_context, best_kv_type = best_settings(shape, machine)
     return Advice(
         fit=_fit(need, machine),
         need=need,
-        tokens_per_second=tokens_per_second(shape, machine.speeds, need.context_length // 2),
+        tokens_per_second=tokens_per_second(shape, machine.speeds, need.context_length // 2, kv_type),
         read_seconds=read_seconds(shape, machine.speeds, min(READ_TOKENS, need.context_length)),
-        longest_context=min(longest, shape.trained_context_length),
+        longest_context=_longest(shape, machine, kv_type),
+        best_context=best_context,
+        best_kv_type=best_kv_type,
         total_bytes=machine.total_bytes,
         is_measured=machine.speeds.is_measured,
     )
+
+
+def best_settings(shape: ModelShape, machine: Machine) -> tuple[int, KVType]:
+    """Context length and KV type to load a model with: the longest context that people use, exact where it fits.
+
+    A compact KV cache costs a little quality, so it is taken only where the exact one leaves less than
+    GOOD_CONTEXT, or than the model was trained for.
+    """
+    exact, compact = (min(_longest(shape, machine, kv_type), BEST_CONTEXT) for kv_type in KV_TYPES)
+    wanted = min(GOOD_CONTEXT, shape.trained_context_length)
+    return (compact, "q8_0") if exact < wanted and compact > exact else (exact, "f16")
+
+
+def _longest(shape: ModelShape, machine: Machine, kv_type: KVType) -> int:
+    """The longest of CONTEXTS that fits; 0 where none does."""
+    for length in CONTEXTS:
+        if _fit(memory_need(shape, length, machine.available_bytes, kv_type), machine) is Fit.FITS:
+            return min(length, shape.trained_context_length)
+    return 0
 
 
 def most_parameters(machine: Machine) -> int:
@@ -97,10 +126,13 @@ def supported_architectures() -> frozenset[str]:
     return frozenset(row.name for row in ROWS)
 
 
-def tokens_per_second(shape: ModelShape, speeds: Speeds, depth: int) -> float:
+def tokens_per_second(shape: ModelShape, speeds: Speeds, depth: int, kv_type: KVType = "f16") -> float:
     """While answering, with ``depth`` tokens before: weights, KV cache and states are read once a token."""
     seconds = sum(num_bytes / speeds.read_rate(type) for type, num_bytes in shape.matrix_bytes.items())
-    kv_bytes = sum(num_bytes * min(depth, window or depth) for window, num_bytes in shape.kv_token_bytes.items())
+    kv_bytes: float = sum(
+        num_bytes * min(depth, window or depth) for window, num_bytes in shape.kv_token_bytes.items()
+    )
+    kv_bytes *= shape.kv_block_bytes[kv_type] / max(1, shape.kv_block_bytes["f16"])
     seconds += (kv_bytes + 2 * shape.state_bytes) / speeds.bandwidth + shape.num_ops * OP_SECONDS
     return 1 / seconds
 
@@ -150,7 +182,11 @@ def main_type(quantization: str | None) -> TensorType:
 
 
 def versions_advice(
-    shape: ModelShape, machine: Machine, versions: Sequence[tuple[str, str | None, int]], context_length: int
+    shape: ModelShape,
+    machine: Machine,
+    versions: Sequence[tuple[str, str | None, int]],
+    context_length: int,
+    kv_type: KVType = "f16",
 ) -> dict[str, tuple[str | None, Advice]]:
     """Advice for all versions of a model, by the header of one of them.
 
@@ -158,7 +194,10 @@ def versions_advice(
         versions: label, quantization and bytes of each.
     """
     return {
-        label: (quantization, advise(shape.as_version(size, main_type(quantization)), machine, context_length))
+        label: (
+            quantization,
+            advise(shape.as_version(size, main_type(quantization)), machine, context_length, kv_type),
+        )
         for label, quantization, size in versions
     }
 

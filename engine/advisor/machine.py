@@ -1,10 +1,13 @@
 """This machine: its memory and disk, and the speeds of the engine's own kernels on it.
 
-Speeds are measured once and kept; who asks before that gets an estimate from the number of cores.
+Speeds are measured once and kept; who asks before that gets an estimate from the number of cores. Beside other work
+a kernel is slower than it is, never faster: what was measured then counts until the machine is quiet, and the best
+of all samples is kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -13,6 +16,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +29,13 @@ from engine.model.plan import Buffer, Embed, MatMul, Plan, SelectRows, Tensor
 
 _log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 MEASURED_TYPES = (TensorType.Q4_K, TensorType.Q6_K, TensorType.Q8_0, TensorType.F16)
-COLUMNS, ROWS, NUM_MATRICES = 2048, 6144, 4  # 50 million values: no cache of a processor holds them
-PREFILL_TOKENS = 128
-_MIN_PASSES, _MIN_SECONDS = 3, 0.25
+COLUMNS, ROWS = 2048, 6144
+DECODE_BYTES = 160 << 20  # no cache of a processor holds so much, as it holds no model
+PREFILL_TOKENS, PREFILL_MATRICES = 128, 2
+QUIET_SHARE = 0.15  # of the processor, at most, that others take from a measurement that counts for good
+_MIN_PASSES, _MIN_SECONDS = 4, 0.3
 GUESSED_BYTES_PER_S = 8e9  # for each core, up to four, where nothing was measured
 GUESSED_VALUES_PER_S = 25e9  # for each core
 
@@ -100,30 +106,80 @@ def guessed_speeds(num_cores: int) -> Speeds:
 
 def known_speeds() -> Speeds | None:
     """What was measured on this machine before; None where nothing was."""
+    stored = _read()
+    return stored[0] if stored is not None else None
+
+
+def needs_measuring() -> bool:
+    """Whether nothing was measured here yet, or only beside other work, which has ended now."""
+    stored = _read()
+    return stored is None or (not stored[1] and psutil.cpu_percent(interval=0.2) < 100 * QUIET_SHARE)
+
+
+def measure_speeds(types: Iterable[TensorType] = MEASURED_TYPES) -> Speeds:
+    """Run the kernels on matrices too large for the caches and keep the best figures; takes some seconds."""
+    read: dict[TensorType, float] = {}
+    multiplied: dict[TensorType, float] = {}
+    with _LoadOfOthers() as others:
+        for type in types:
+            read[type], multiplied[type] = _measure(type)
+    is_quiet = others.share <= QUIET_SHARE
+    before = _read()
+    if before is not None:
+        for type, rate in before[0].bytes_per_s.items():
+            read[type] = max(rate, read.get(type, 0.0))
+        for type, rate in before[0].values_per_s.items():
+            multiplied[type] = max(rate, multiplied.get(type, 0.0))
+        is_quiet |= before[1]
+    speeds = Speeds(read, multiplied)
+    _write(speeds, is_quiet)
+    return speeds
+
+
+class _LoadOfOthers:
+    """The share of the processor that other processes take meanwhile, as ``share``."""
+
+    share = 0.0
+
+    def __enter__(self) -> _LoadOfOthers:
+        self._before = self._busy(), time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        busy, elapsed = self._busy() - self._before[0], time.monotonic() - self._before[1]
+        self.share = max(0.0, busy) / max(1e-3, elapsed * (psutil.cpu_count() or 1))
+
+    @staticmethod
+    def _busy() -> float:
+        """Seconds of all processors that went to others."""
+        times, own = psutil.cpu_times(), psutil.Process().cpu_times()
+        return sum(times) - times.idle - getattr(times, "iowait", 0.0) - own.user - own.system
+
+
+def _read() -> tuple[Speeds, bool] | None:
+    """What is kept of this machine, and whether it was quiet then."""
     try:
         stored = json.loads(_file().read_text(encoding="utf-8"))
         if stored["format"] != FORMAT or stored["machine"] != _machine_name():
             return None
         read = {TensorType[name]: float(rate) for name, rate in stored["bytes_per_s"].items()}
         multiplied = {TensorType[name]: float(rate) for name, rate in stored["values_per_s"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        is_quiet = stored["is_quiet"] is True
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not read or not multiplied or min(*read.values(), *multiplied.values()) <= 0:
+    rates = [*read.values(), *multiplied.values()]
+    if not read or not multiplied or not all(0 < rate < 1e15 for rate in rates):
         return None
-    return Speeds(read, multiplied)
+    return Speeds(read, multiplied), is_quiet
 
 
-def measure_speeds(types: Iterable[TensorType] = MEASURED_TYPES) -> Speeds:
-    """Run the kernels on matrices too large for the caches and keep the figures; takes some seconds."""
-    read: dict[TensorType, float] = {}
-    multiplied: dict[TensorType, float] = {}
-    for type in types:
-        read[type], multiplied[type] = _measure(type)
+def _write(speeds: Speeds, is_quiet: bool) -> None:
     stored = {
         "format": FORMAT,
         "machine": _machine_name(),
-        "bytes_per_s": {type.name: rate for type, rate in read.items()},
-        "values_per_s": {type.name: rate for type, rate in multiplied.items()},
+        "is_quiet": is_quiet,
+        "bytes_per_s": {type.name: rate for type, rate in speeds.bytes_per_s.items()},
+        "values_per_s": {type.name: rate for type, rate in speeds.values_per_s.items()},
     }
     try:
         _file().parent.mkdir(parents=True, exist_ok=True)
@@ -132,49 +188,47 @@ def measure_speeds(types: Iterable[TensorType] = MEASURED_TYPES) -> Speeds:
         os.replace(scratch, _file())
     except OSError as error:
         _log.warning("the measured speeds are not kept: %s", error)
-    return Speeds(read, multiplied)
 
 
 def _measure(type: TensorType) -> tuple[float, float]:
     """Bytes a second of one token, multiplications a second of a prompt."""
+    matrix_bytes = ROWS * type.row_bytes(COLUMNS)
+    num_matrices = -(-DECODE_BYTES // matrix_bytes)
+    decode_s = _seconds(_plan(type, num_matrices), 1)
+    prefill_s = _seconds(_plan(type, PREFILL_MATRICES), PREFILL_TOKENS)
+    return num_matrices * matrix_bytes / decode_s, PREFILL_MATRICES * ROWS * COLUMNS * PREFILL_TOKENS / prefill_s
+
+
+def _seconds(plan: Plan, num_tokens: int) -> float:
+    """The quickest of several runs: a neighbour can only take away."""
     from engine.kernels.backend import SequenceSlice
     from engine.kernels.cpu import CpuBackend
 
-    plan = _plan(type)
-    matrices = [op.weight for op in plan.ops if isinstance(op, MatMul)][:-1]
-    num_bytes = sum(matrix.data.nbytes for matrix in matrices)
-    num_values = ROWS * COLUMNS * len(matrices)
     backend = CpuBackend(plan, num_blocks=PREFILL_TOKENS // 16, max_batch_tokens=PREFILL_TOKENS)
-
-    def seconds(num_tokens: int) -> float:
-        part = SequenceSlice(np.zeros(num_tokens, np.int32), 0, np.arange(PREFILL_TOKENS // 16, dtype=np.int32))
+    part = SequenceSlice(np.zeros(num_tokens, np.int32), 0, np.arange(PREFILL_TOKENS // 16, dtype=np.int32))
+    try:
         backend.run([part])
         times: list[float] = []
         while len(times) < _MIN_PASSES or sum(times) < _MIN_SECONDS:
             started = time.perf_counter()
             backend.run([part])
             times.append(time.perf_counter() - started)
-        return min(times)  # a neighbour can only take away
-
-    try:
-        return num_bytes / seconds(1), num_values * PREFILL_TOKENS / seconds(PREFILL_TOKENS)
+        return min(times)
     finally:
         backend.close()
 
 
-def _plan(type: TensorType) -> Plan:
-    """A few matrices one after the other, with as little around them as a plan may have."""
+def _plan(type: TensorType, num_matrices: int) -> Plan:
+    """Matrices one after the other, with as little around them as a plan may have."""
     rng = np.random.default_rng(1)
     stream, out = Buffer("stream", COLUMNS), Buffer("out", ROWS)
     selected, logits = Buffer("selected", COLUMNS, rows="logits"), Buffer("logits", 32, rows="logits")
     embedding = _float_tensor("embedding", rng.standard_normal((32, COLUMNS), np.float32))
-    row_bytes = type.row_bytes(COLUMNS)
+    # Small scales: no overflow, no NaN. What the values are does not matter, where they lie does.
+    some = np.frombuffer(rng.bytes(ROWS * type.row_bytes(COLUMNS)), np.uint8) & np.uint8(0x3B)
     ops: list[Embed | MatMul | SelectRows] = [Embed(embedding, stream)]
-    for number in range(NUM_MATRICES):
-        data = np.frombuffer(rng.bytes(ROWS * row_bytes), np.uint8) & np.uint8(
-            0x3B
-        )  # small scales: no overflow, no NaN
-        ops.append(MatMul(stream, Tensor(f"matrix {number}", type, (ROWS, COLUMNS), data), out))
+    for number in range(num_matrices):
+        ops.append(MatMul(stream, Tensor(f"matrix {number}", type, (ROWS, COLUMNS), some.copy()), out))
     ops += [SelectRows(stream, selected), MatMul(selected, embedding, logits)]
     return Plan(tuple(ops), (stream, out, selected, logits), (), logits, 32)
 
@@ -196,4 +250,14 @@ def _file() -> Path:
 
 
 def _machine_name() -> str:
-    return f"{platform.machine()} {platform.processor()} {num_physical_cores()} cores"
+    return f"{platform.machine()} {_processor()} {num_physical_cores()} cores"
+
+
+@cache
+def _processor() -> str:
+    """The processor's name; Linux tells it in a file alone."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            if line.lower().startswith(("model name", "hardware")):
+                return line.partition(":")[2].strip()
+    return platform.processor()

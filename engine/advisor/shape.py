@@ -11,11 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 import psutil
 
 from engine.cache.kv_cache import num_blocks_for
 from engine.cache.memory_plan import MIN_CHECKPOINTS, plan_memory
+from engine.config import KVType
 from engine.errors import EngineError
 from engine.gguf import GGUFFile
 from engine.gguf.tensor_types import TensorType
@@ -26,6 +28,7 @@ from engine.loader import MIN_BLOCK_BYTES
 from engine.model import load_plan
 from engine.model.plan import BLOCK_SIZE, Attention, ExpertMatMul, HeadMatMul, MatMul, Plan, Rope, Tensor
 
+KV_TYPES: tuple[KVType, ...] = get_args(KVType)
 MAX_BATCH_TOKENS = 512  # of EngineConfig
 # Measured on SmolLM2 135M and Gemma 3 270M: the process before a model (Python, NumPy, the tokenizer library), the
 # machine code and its loader, and what a vocabulary takes in its tables and strings.
@@ -42,8 +45,8 @@ class ModelShape:
         weights_bytes: of the files.
         matrix_bytes: bytes of matrices that one token reads, by type; of experts those that take part.
         matrix_values: the same as values: multiplications a token.
-        kv_block_bytes: of 16 tokens in all layers.
-        kv_token_bytes: read for each earlier token that a token sees, by window; None is no window.
+        kv_block_bytes: of 16 tokens in all layers, by KV type.
+        kv_token_bytes: read for each earlier token that a token sees, by window, as float16; None is no window.
         attention_values: multiplications for each earlier token that a token sees, by window.
         activation_bytes: buffers of a step.
         position_bytes: rotary tables, for each position of the cache.
@@ -58,7 +61,7 @@ class ModelShape:
     weights_bytes: int
     matrix_bytes: Mapping[TensorType, int]
     matrix_values: Mapping[TensorType, int]
-    kv_block_bytes: int
+    kv_block_bytes: Mapping[KVType, int]
     kv_token_bytes: Mapping[int | None, int]
     attention_values: Mapping[int | None, int]
     activation_bytes: int
@@ -83,6 +86,7 @@ class MemoryNeed:
     """Bytes that the engine's process takes with a model and a full context.
 
     Attributes:
+        kv_type: how the KV cache stores a value.
         weights: the mapped files.
         kv: keys and values of the context, recurrent states of one chat.
         work: buffers of a step, rotary tables, vocabulary.
@@ -90,6 +94,7 @@ class MemoryNeed:
     """
 
     context_length: int
+    kv_type: KVType
     weights: int
     kv: int
     work: int
@@ -126,7 +131,7 @@ def shape_of(file: GGUFFile) -> ModelShape:
         weights_bytes=file.file_bytes,
         matrix_bytes=dict(matrix_bytes),
         matrix_values=dict(matrix_values),
-        kv_block_bytes=kv_bytes_per_block(plan),
+        kv_block_bytes={kv_type: kv_bytes_per_block(plan, kv_type) for kv_type in KV_TYPES},
         kv_token_bytes=dict(kv_token_bytes),
         attention_values=dict(attention_values),
         activation_bytes=work_bytes(plan, MAX_BATCH_TOKENS),
@@ -136,28 +141,30 @@ def shape_of(file: GGUFFile) -> ModelShape:
     )
 
 
-def memory_need(shape: ModelShape, context_length: int, available_bytes: int | None = None) -> MemoryNeed:
+def memory_need(
+    shape: ModelShape, context_length: int, available_bytes: int | None = None, kv_type: KVType = "f16"
+) -> MemoryNeed:
     """What the model takes when a context of so many tokens is full.
 
     ``available_bytes`` of memory, now where it is None, decide how many blocks the cache has beside the context.
     """
     context_length = min(context_length, shape.trained_context_length)
     num_blocks = num_blocks_for(context_length) + 1
-    pool = max(num_blocks, _pool_blocks(shape, context_length, available_bytes))
-    kv = num_blocks * shape.kv_block_bytes + (1 + MIN_CHECKPOINTS) * shape.state_bytes
+    pool = max(num_blocks, _pool_blocks(shape, context_length, available_bytes, kv_type))
+    kv = num_blocks * shape.kv_block_bytes[kv_type] + (1 + MIN_CHECKPOINTS) * shape.state_bytes
     vocabulary = shape.vocab_size * VOCABULARY_BYTES
     tables = round(shape.position_bytes * pool * BLOCK_SIZE)
     work = shape.activation_bytes + vocabulary + tables
-    return MemoryNeed(context_length, shape.weights_bytes, kv, work, PROCESS_BYTES + CODE_BYTES)
+    return MemoryNeed(context_length, kv_type, shape.weights_bytes, kv, work, PROCESS_BYTES + CODE_BYTES)
 
 
-def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | None) -> int:
+def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | None, kv_type: KVType) -> int:
     """Blocks of the cache that the memory plan would make."""
     try:
         return plan_memory(
             available_bytes=available_bytes or int(psutil.virtual_memory().available),
             weights_bytes=shape.weights_bytes,
-            block_bytes=max(MIN_BLOCK_BYTES, shape.kv_block_bytes),
+            block_bytes=max(MIN_BLOCK_BYTES, shape.kv_block_bytes[kv_type]),
             trained_context_length=shape.trained_context_length,
             context_length=context_length,
             state_bytes=shape.state_bytes,

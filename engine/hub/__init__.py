@@ -8,6 +8,7 @@
     remote_header  a model file's header by byte ranges, read by the same code as files on disk
     tokens       the access token, in the system's keyring
     transfer     one file: resumed, hashed while it streams, checked
+    download_record, download_item, download_work  one download: on the disk, while the program runs, its thread
     downloads    all of them: a queue that lives on disk beside the parts
 
 Everything here may wait for the network: never call it on a GUI thread.

@@ -15,10 +15,10 @@ from enum import Enum
 from typing import Any, Literal
 
 import httpx2
-from huggingface_hub import HfApi, set_client_factory
+from huggingface_hub import HfApi, close_session, set_client_factory
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from engine.errors import HubAnswerError, HubNotFoundError
+from engine.errors import HubAnswerError, HubNotFoundError, HubUnreachableError
 from engine.hub.connection import CONNECT_TIMEOUT_S, DEFAULT_ENDPOINT, STALLED_AFTER_S, Connection
 from engine.hub.faults import fault_of_exception, fault_of_status
 from engine.hub.filters import SearchFilter
@@ -197,6 +197,9 @@ class HubClient:
         except HfHubHTTPError as error:
             response = error.response
             raise fault_of_status(response.status_code, response.headers, subject, str(response.url)) from error
+        except HubUnreachableError:
+            close_session()  # the next try learns anew which proxy and which certificates the system has
+            raise
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise fault_of_exception(error, self.endpoint) from error
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -78,7 +78,11 @@ class Connection:
                 response.close()
                 response = self._get(url, headers, opened)
             else:
-                raise HubAnswerError(f"{subject} is behind more than {MAX_REDIRECTS} redirects.")
+                raise HubAnswerError(
+                    f"{urlsplit(url).hostname} sends us in circles for {subject}: check the hub's address."
+                )
+            if response.status_code == 416 and start == 0:
+                raise HubAnswerError(f"{subject} is empty at the hub: choose another version.")
             if response.status_code == 416:
                 raise RemoteChangedError(f"{subject} is shorter at the hub than the part that is here.")
             if response.status_code >= 400:

@@ -6,10 +6,13 @@ each file of the version. Whatever ends the program, the folder says how to go o
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -24,6 +27,7 @@ DOWNLOADS_FOLDER = ".downloads"
 RECORD_NAME = "download.json"
 FORMAT = 1
 MAX_RECORD_BYTES = 1 << 22
+ORPHANS_KEPT_S = 7 * 86400.0
 
 
 class DownloadState(str, Enum):
@@ -103,6 +107,25 @@ def read_records(models_folder: Path) -> Iterator[tuple[Path, DownloadRecord]]:
         record = _read_record(folder / RECORD_NAME)
         if record is not None and record.id == folder.name:
             yield folder, record
+
+
+def remove_orphans(models_folder: Path, older_than_s: float = ORPHANS_KEPT_S) -> None:
+    """Delete parts that no record names and nobody took up again for some time.
+
+    Until then the same download, asked for anew, goes on with them: its folder has the same name.
+    """
+    known = {folder for folder, _ in read_records(models_folder)}
+    root = models_folder / DOWNLOADS_FOLDER
+    try:
+        orphans = [folder for folder in root.iterdir() if folder.is_dir() and folder not in known]
+    except OSError:
+        return
+    for folder in orphans:
+        with contextlib.suppress(OSError):
+            newest = max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
+            if time.time() - newest > older_than_s:
+                _log.info("parts of an unknown download are deleted: %s", folder)
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_record(path: Path) -> DownloadRecord | None:

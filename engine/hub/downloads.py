@@ -5,113 +5,37 @@ The queue is what lies in the models folder, so it survives whatever ends the pr
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import filelock
 
-from engine.errors import (
-    DamagedDownloadError,
-    DiskFullError,
-    DownloadError,
-    EngineError,
-    HubNotFoundError,
-    ModelFileError,
-    RemoteChangedError,
-    UnsupportedModelError,
-)
-from engine.gguf import check_model_file
+from engine.errors import DiskFullError, DownloadError, EngineError
 from engine.hub.client import HubClient
-from engine.hub.connection import Connection
+from engine.hub.download_item import DownloadItem, DownloadRow, has_size
 from engine.hub.download_record import (
     DOWNLOADS_FOLDER,
     DownloadRecord,
     DownloadState,
     read_records,
+    remove_orphans,
     write_record,
 )
-from engine.hub.names import RemoteFile, Version
-from engine.hub.transfer import RetryPolicy, Stop, Stopped, Transfer, disk_fault
-from engine.library.hashes import keep_hashes
+from engine.hub.download_work import DownloadWork, check_room, refuse_other_case
+from engine.hub.names import Version
+from engine.hub.transfer import RetryPolicy, Stop, Stopped, disk_fault
 
 _log = logging.getLogger(__name__)
 
 MAX_ACTIVE = 2
-RESERVE_BYTES = 1 << 30  # left free on the disk; on a small one a twentieth of it
-RATE_WINDOW_S = 5.0
 STOPPING_WAIT_S = 0.6
 
 Connect = Callable[[str], HubClient]
-
-
-@dataclass(frozen=True)
-class DownloadRow:
-    """What a person sees of a download.
-
-    Attributes:
-        id: names it to ``Downloads``.
-        num_received, size: bytes.
-        bytes_per_second: of the last seconds; 0 while nothing comes.
-        seconds_left: None where nothing can be said.
-        message: what it waits for, or why it stopped; "" where all is well.
-        paths: where the finished files lie, or will.
-    """
-
-    id: str
-    repository: str
-    label: str
-    state: DownloadState
-    num_received: int
-    size: int
-    bytes_per_second: float
-    seconds_left: float | None
-    message: str
-    paths: tuple[Path, ...]
-
-
-class _Item:
-    """A download while the program runs."""
-
-    def __init__(self, folder: Path, record: DownloadRecord) -> None:
-        self.folder = folder
-        self.record = record
-        self.stop = Stop()
-        self.thread: threading.Thread | None = None
-        self.transfer: Transfer | None = None
-        self.is_cancelled = False
-        self.samples: deque[tuple[float, int]] = deque(maxlen=64)
-
-    def part(self, index: int) -> Path:
-        """Where the bytes of a file go."""
-        return self.folder / f"{index:05d}.part"
-
-    def num_received(self) -> int:
-        """Bytes on the disk, of all files."""
-        received = 0
-        for index, file in enumerate(self.record.files):
-            if index in self.record.checked:
-                received += file.size
-            else:
-                with contextlib.suppress(OSError):
-                    received += self.part(index).stat().st_size
-        return received
-
-    def rate(self, received: int) -> float:
-        """Bytes a second; takes a sample."""
-        now = time.monotonic()
-        self.samples.append((now, received))
-        while len(self.samples) > 2 and now - self.samples[0][0] > RATE_WINDOW_S:
-            self.samples.popleft()
-        (first, before), elapsed = self.samples[0], now - self.samples[0][0]
-        return max(0.0, (received - before) / elapsed) if elapsed > 0.2 and now > first else 0.0
 
 
 class Downloads:
@@ -137,22 +61,31 @@ class Downloads:
         self._on_done = on_done
         self._max_active = max_active
         self._policy = policy or RetryPolicy()
-        self._items: dict[str, _Item] = {}
+        self._items: dict[str, DownloadItem] = {}
         self._lock = threading.RLock()
         self._is_closed = False
 
     def start(self) -> None:
         """Take up what an earlier run left; what was running or waiting goes on."""
+        remove_orphans(self.models_folder)
         with self._lock:
             for folder, record in read_records(self.models_folder):
                 if record.id not in self._items and record.state is not DownloadState.DONE:
                     if record.state is DownloadState.RUNNING:
                         record.state = DownloadState.QUEUED
-                    self._items[record.id] = _Item(folder, record)
+                    try:
+                        self._items[record.id] = DownloadItem(folder, self.models_folder, record)
+                    except DownloadError as error:  # its place leads out of the models folder now
+                        _log.warning("a download is left where it is: %s", error)
         self._fill()
 
-    def add(self, endpoint: str, repository: str, revision: str, version: Version) -> str:
+    def add(
+        self, endpoint: str, repository: str, revision: str, version: Version, *, is_repair: bool = False
+    ) -> str:
         """Queue a version; returns its id. One that is queued already goes on.
+
+        Files that lie in their place with the hub's content are not fetched again. ``is_repair`` lets a download
+        begin although all are there, and goes on with those that are too short.
 
         Raises DownloadError for a version with shards missing, a name that cannot be stored, files that are here
         already, or a disk with too little room.
@@ -161,16 +94,20 @@ class Downloads:
             numbers = ", ".join(map(str, version.missing[:20]))
             raise DownloadError(f"{repository} lacks the shards {numbers} of {version.num_shards} of this version.")
         record = DownloadRecord(endpoint, repository, revision, version.label, list(version.files))
-        targets = [record.target(self.models_folder, file) for file in record.files]
-        if all(_has_size(path, file.size) for path, file in zip(targets, record.files, strict=True)):
-            raise DownloadError(f"{targets[0].name} is in the models folder already.")
         folder = self.models_folder / DOWNLOADS_FOLDER / record.id
+        item = DownloadItem(folder, self.models_folder, record)
+        for target in item.targets:
+            refuse_other_case(target)
+        is_here = [has_size(path, file.size) for path, file in zip(item.targets, record.files, strict=True)]
+        if all(is_here) and not is_repair:
+            raise DownloadError(f"{item.targets[0].name} is in the models folder already.")
         with self._lock:
             if record.id not in self._items:
-                item = _Item(folder, record)
-                self._check_room(item)
+                check_room(item, self.models_folder)
                 try:
                     write_record(folder, record)
+                    if is_repair:
+                        _take_over(item)
                 except OSError as error:
                     raise disk_fault(error, folder / "download.json", record.size) from error
                 self._items[record.id] = item
@@ -207,7 +144,7 @@ class Downloads:
     def rows(self) -> list[DownloadRow]:
         """All downloads, in the order in which they came."""
         with self._lock:
-            return [self._row(item) for item in self._items.values()]
+            return [item.row() for item in self._items.values()]
 
     def is_idle(self) -> bool:
         """Whether none runs or waits for its turn."""
@@ -242,7 +179,7 @@ class Downloads:
                 if item.record.state is DownloadState.QUEUED and is_ended:
                     running += 1
                     item.stop = Stop()
-                    item.samples.clear()
+                    item.forget_rate()
                     self._set_state(item, DownloadState.RUNNING, "")
                     item.thread = threading.Thread(
                         target=self._work, args=(item, item.stop), name="download", daemon=True
@@ -259,7 +196,7 @@ class Downloads:
             item.stop.set()
         self._fill()
 
-    def _set_state(self, item: _Item, state: DownloadState, message: str) -> None:
+    def _set_state(self, item: DownloadItem, state: DownloadState, message: str) -> None:
         item.record.state, item.record.message = state, message
         if item.is_cancelled:
             return
@@ -268,35 +205,14 @@ class Downloads:
         except OSError as error:  # a full disk, most likely; the record there says something older, which will do
             _log.warning("the state of a download is not kept: %s", error)
 
-    def _row(self, item: _Item) -> DownloadRow:
-        record, transfer = item.record, item.transfer
-        received = item.num_received()
-        is_running = record.state is DownloadState.RUNNING
-        rate = item.rate(received) if is_running else 0.0
-        message = transfer.message if is_running and transfer is not None else record.message
-        return DownloadRow(
-            id=record.id,
-            repository=record.repository,
-            label=record.label,
-            state=record.state,
-            num_received=received,
-            size=record.size,
-            bytes_per_second=rate,
-            seconds_left=(record.size - received) / rate if rate > 0 else None,
-            message=message,
-            paths=tuple(record.target(self.models_folder, file) for file in record.files),
-        )
-
     # ------------------------------------------------------------------------------------ one download
 
-    def _work(self, item: _Item, stop: Stop) -> None:
+    def _work(self, item: DownloadItem, stop: Stop) -> None:
         """The life of a download's thread."""
         state, message = DownloadState.DONE, ""
         try:
             with filelock.FileLock(item.folder / "lock", timeout=0):
-                self._check_room(item)
-                self._fetch(item, stop)
-                self._install(item)
+                DownloadWork(item, stop, self.models_folder, self._policy, self._on_change).run(self._connect)
         except Stopped:
             self._after_stop(item)
             return
@@ -313,7 +229,7 @@ class Downloads:
             state, message = DownloadState.FAILED, "The download failed; the log says more. Try it again."
         self._end(item, stop, state, message)
 
-    def _after_stop(self, item: _Item) -> None:
+    def _after_stop(self, item: DownloadItem) -> None:
         if item.is_cancelled:
             shutil.rmtree(item.folder, ignore_errors=True)
         self._on_change()
@@ -321,13 +237,13 @@ class Downloads:
             item.thread = None
         self._fill()
 
-    def _end(self, item: _Item, stop: Stop, state: DownloadState, message: str) -> None:
+    def _end(self, item: DownloadItem, stop: Stop, state: DownloadState, message: str) -> None:
         with self._lock:
             row = None
             if state is DownloadState.DONE:
                 self._items.pop(item.record.id, None)
                 item.record.state = state
-                row = self._row(item)
+                row = item.row()
             elif not stop.is_set:
                 self._set_state(item, state, message)
             item.thread = None
@@ -337,104 +253,10 @@ class Downloads:
             self._on_done(row)
         self._fill()
 
-    def _fetch(self, item: _Item, stop: Stop) -> None:
-        """Fetch and check each file that is not there yet; what changed at the hub is looked up anew, once."""
-        client = self._connect(item.record.endpoint)
-        try:
-            try:
-                self._fetch_files(item, stop, client.connection)
-            except RemoteChangedError:
-                self._look_up_anew(item, client)
-                self._fetch_files(item, stop, client.connection)
-        finally:
-            item.transfer = None
-            client.close()
 
-    def _fetch_files(self, item: _Item, stop: Stop, connection: Connection) -> None:
-        record = item.record
-        for index, file in enumerate(record.files):
-            part, target = item.part(index), record.target(self.models_folder, file)
-            if index in record.checked and (
-                _has_size(part, file.size) or (not part.exists() and _has_size(target, file.size))
-            ):
-                continue
-            url = connection.file_url(record.repository, file.path, record.revision)
-            item.transfer = Transfer(
-                connection, url, file, part, stop=stop, policy=self._policy, on_change=self._on_change
-            )
-            item.transfer.run()
-            _check_header(part, file)
-            record.checked = sorted({*record.checked, index})
-            write_record(item.folder, record)
-
-    def _look_up_anew(self, item: _Item, client: HubClient) -> None:
-        """Take the files as the hub has them now, and begin again."""
-        repository = client.repository(item.record.repository)
-        paths = [file.path for file in item.record.files]
-        for version in repository.groups.versions:
-            if [file.path for file in version.files] == paths:
-                break
-        else:
-            raise HubNotFoundError(f"{paths[0]} is no longer in {item.record.repository}: choose another version.")
-        for index in range(len(paths)):
-            item.part(index).unlink(missing_ok=True)
-        item.record.files, item.record.revision, item.record.checked = (
-            list(version.files),
-            repository.revision,
-            [],
-        )
-        write_record(item.folder, item.record)
-
-    def _install(self, item: _Item) -> None:
-        """Give the files their names; only now do they appear as a model."""
-        hashes: dict[Path, str] = {}
-        for index, file in enumerate(item.record.files):
-            part, target = item.part(index), item.record.target(self.models_folder, file)
-            if part.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(part, target)
-            hashes[target] = file.sha256
-        with contextlib.suppress(OSError):
-            keep_hashes(hashes, self.models_folder)
-
-    def _check_room(self, item: _Item) -> None:
-        """Raises DiskFullError where what is missing would not leave the reserve free."""
-        place = self.models_folder
-        while not place.exists() and place != place.parent:
-            place = place.parent
-        usage = shutil.disk_usage(place)
-        missing = item.record.size - item.num_received() + reserve_bytes(place) - usage.free
-        if missing > 0:
-            raise DiskFullError(
-                f"{item.record.size / 1e9:.2f} GB do not fit: the disk of {self.models_folder} has "
-                f"{usage.free / 1e9:.2f} GB free; free {missing / 1e9:.2f} GB and try again.",
-                missing,
-            )
-
-
-def reserve_bytes(place: Path) -> int:
-    """What is to stay free on the disk of an existing folder."""
-    return min(RESERVE_BYTES, shutil.disk_usage(place).total // 20)
-
-
-def _check_header(part: Path, file: RemoteFile) -> None:
-    """A file whose bytes are those of the hub may still be no model: damaged there, or something else."""
-    if not file.path.lower().endswith(".gguf"):
-        return
-    try:
-        check_model_file(part)
-    except UnsupportedModelError:
-        return  # sound, but for another version of this program; the library says so
-    except ModelFileError as error:
-        part.unlink(missing_ok=True)
-        reason = str(error).partition(": ")[2]
-        raise DamagedDownloadError(
-            f"{file.path} is damaged at the hub itself ({reason}); choose another version or another model."
-        ) from error
-
-
-def _has_size(path: Path, size: int) -> bool:
-    try:
-        return size > 0 and path.is_file() and path.stat().st_size == size
-    except OSError:
-        return False
+def _take_over(item: DownloadItem) -> None:
+    """Files that end too early become parts, so that the rest alone is fetched; the hash tells whether they fit."""
+    for index, (file, target) in enumerate(zip(item.record.files, item.targets, strict=True)):
+        is_short = target.is_file() and not target.is_symlink() and 0 < target.stat().st_size < file.size
+        if is_short and not item.part(index).exists():
+            os.replace(target, item.part(index))

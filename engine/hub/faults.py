@@ -6,6 +6,7 @@ import email.utils
 import socket
 import ssl
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -51,7 +52,7 @@ def fault_of_status(status: int, headers: Mapping[str, str], subject: str, url: 
         )
     if status == 429:
         wait = retry_after_s(headers)
-        when = f"in {wait:.0f} s" if wait is not None else "in a few minutes"
+        when = f"in {_duration(wait)}" if wait is not None else "in a few minutes"
         return HubBusyError(f"{host} has had too many requests from here; try again {when}.", wait)
     if status >= 500 or status in {408, 425}:
         return HubBusyError(
@@ -84,12 +85,21 @@ def fault_of_exception(error: Exception, url: str) -> HubError:
             f"The certificate of {host} is not trusted here: if a proxy or a virus scanner opens connections, "
             "name its certificate in SSL_CERT_FILE; otherwise check the clock and the address."
         )
+    if isinstance(error, httpx2.ProxyError) and str(error).startswith("407"):
+        return fault_of_status(407, {}, host, url)
     if isinstance(error, httpx2.ProxyError):
         return HubUnreachableError(
             f"The proxy refused the way to {host} ({_shown(error)}): check HTTPS_PROXY and the proxy's settings."
         )
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) and (proxy := _proxy_for(url)):
+        return HubUnreachableError(
+            f"The proxy {proxy}, which leads to {host}, cannot be reached: check HTTPS_PROXY and the connection."
+        )
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return HubUnreachableError(f"No secure connection to {host} could be made ({_shown(error)}).")
+        return HubUnreachableError(
+            f"No secure connection to {host} could be made ({_shown(error)}): check the address, which for a plain "
+            "connection begins with http://."
+        )
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return HubUnreachableError(f"{host} cannot be found: check the connection to the internet.")
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
@@ -100,9 +110,29 @@ def fault_of_exception(error: Exception, url: str) -> HubError:
         return HubUnreachableError(f"The connection to {host} was cut.")
     if isinstance(error, httpx2.TransportError | ConnectionError):
         return HubUnreachableError(f"{host} cannot be reached ({_shown(error)}): check the connection.")
+    if isinstance(error, httpx2.TooManyRedirects):
+        return HubAnswerError(f"{host} sends us in circles: check the address, or sign in to the network.")
     if isinstance(error, httpx2.DecodingError):
         return HubAnswerError(f"What {host} sent cannot be decoded.")
     return HubAnswerError(f"{host} answered in a way that is not understood ({_shown(error)}).")
+
+
+def _proxy_for(url: str) -> str:
+    """Host and port of the proxy that requests to ``url`` go through; "" where they go straight."""
+    parts = urlsplit(url)
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
+    if not proxy or urllib.request.proxy_bypass(parts.hostname or ""):
+        return ""
+    return urlsplit(proxy if "://" in proxy else f"http://{proxy}").netloc.rpartition("@")[2]
+
+
+def _duration(seconds: float) -> str:
+    """A wait in the unit that people use for it."""
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(seconds, 1):.0f} s"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -166,6 +166,7 @@ class Transfer:
                 if not self._sha256 or self._hash.hexdigest() == self._sha256:
                     return
                 self._part.unlink(missing_ok=True)
+                self._direct_url = ""  # the hub may have another file by now
                 if not is_last_try:
                     self._say("It came damaged and is fetched once more")
         except OSError as error:
@@ -257,7 +258,9 @@ class Transfer:
         if not self._size:
             self._size = size
         if not self._size:
-            raise HubAnswerError(f"The hub does not say how large {self._name} is.")
+            if headers.get("content-length") == "0":
+                raise HubAnswerError(f"{self._name} is empty at the hub: choose another version.")
+            raise HubAnswerError(f"The hub does not say how large {self._name} is: choose another version.")
         linked_size = answer.linked.get("x-linked-size", str(self._size))
         is_part = answer.response.status_code == 206
         if linked_size != str(self._size) or (is_part and size not in {0, self._size}):
@@ -272,6 +275,7 @@ class Transfer:
             self._stop.check()
             if is_beginning and not num_bytes:
                 self._check_head(raw)
+                self._check_length(answer)
             num_bytes += len(raw)
             piece = raw[max(0, skipped - (num_bytes - len(raw))) :] if num_bytes > skipped else b""
             piece = piece[: self._size - self.num_received]
@@ -293,6 +297,12 @@ class Transfer:
             description = describe_non_model(head[:HEAD_BYTES])
             if description is not None:
                 raise HubAnswerError(f"What came in place of {self._name} is {description}.")
+
+    def _check_length(self, answer: Answer) -> None:
+        """A whole file in place of the range has the file's own length, or it is something else."""
+        size = size_of(answer.response.headers, 0)
+        if answer.response.status_code == 200 and size not in {0, self._size}:
+            raise HubAnswerError(f"What came in place of {self._name} is something else, of {size:,} bytes.")
 
     def _write(self, stream: IO[bytes], piece: bytes) -> None:
         written = 0

@@ -1,6 +1,7 @@
 """Models on this machine, whoever put them there: where to look, what is found, and what can be done with it.
 
     places   where this program and others keep models
+    app_settings  what the person set in the window, for the terminal
     scan     one entry a model, whatever state its file is in
     files    import, verify, delete, move: everything that writes
     hashes   the checksums of finished downloads, for ``verify``

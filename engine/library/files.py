@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.errors import DiskFullError, EngineError
 from engine.gguf import check_model_file, shard_paths
-from engine.hub.downloads import reserve_bytes
+from engine.hub.download_work import reserve_bytes
 from engine.hub.transfer import disk_fault
 from engine.library.hashes import keep_hashes, known_hash
 from engine.library.places import Origin, point_to

@@ -48,14 +48,6 @@ def default_models_folder() -> Path:
     return Path(platformdirs.user_data_dir("Fireside", appauthor=False)) / "models"
 
 
-def token_file() -> Path:
-    """Where the hub's access token lies when the system has no keyring."""
-    home = os.environ.get(HOME_VARIABLE, "").strip()
-    if home:
-        return Path(os.path.expanduser(home)).absolute() / "config" / "hub-token"
-    return Path(platformdirs.user_config_dir("Fireside", appauthor=False)) / "hub-token"
-
-
 def models_folder(default: Path | None = None) -> Path:
     """Where this program keeps models: the default folder, or where the person moved it."""
     default = default or default_models_folder()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,13 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
-from engine.library.places import Origin, Place, models_folder, other_places, token_file
+from engine.library.app_settings import all_places, read_app_settings, token_file
+from engine.library.places import models_folder
 from engine.terminal.output import Output
 
 if TYPE_CHECKING:
     from engine.advisor import Advice
+    from engine.config import KVType
     from engine.hub.client import HubClient, HubRepository
-    from engine.hub.downloads import DownloadRow
+    from engine.hub.download_item import DownloadRow
+    from engine.hub.filters import SearchFilter
     from engine.hub.names import Version
 
 POLL_S = 0.1
@@ -35,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search = _add(commands, "search", search_hub, "models with GGUF files at the hub")
     search.add_argument("query", metavar="WORDS", nargs="*", help="what their names have; left out: the best known")
     search.add_argument("--sort", choices=SORTS, default="trending", help="(%(default)s)")
+    search.add_argument("--author", default="", metavar="OWNER", help="only this owner's models")
+    search.add_argument("--license", default="", metavar="NAME", help="such as apache-2.0 or mit")
+    search.add_argument("--open", action="store_true", help="leave out what asks to accept terms")
+    search.add_argument("--min-parameters", type=_parameters, default=0, metavar="N", help="such as 500M or 3B")
+    search.add_argument("--max-parameters", type=_parameters, default=0, metavar="N", help="such as 8B")
+    search.add_argument("--fits", action="store_true", help="only what fits into this machine's memory")
+    search.add_argument("--any-architecture", action="store_true", help="also what cannot run here")
     search.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (%(default)s)")
     inspect = _add(commands, "inspect", inspect_repository, "the versions of one model at the hub, and its header")
     inspect.add_argument("repository", metavar="OWNER/NAME")
@@ -48,8 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     advice.add_argument("model", metavar="MODEL", help="a model on this machine, or OWNER/NAME at the hub")
     advice.add_argument("version", metavar="VERSION", nargs="?", help="of one at the hub; left out: all of them")
     advice.add_argument("--context", type=int, default=0, metavar="N", help="tokens of context; 0 is 8192")
+    advice.add_argument("--kv-type", choices=("f16", "q8_0"), help="q8_0 halves the KV cache")
     for each in (search, inspect, download, advice):
-        each.add_argument("--endpoint", default="", metavar="URL", help="another hub; HF_ENDPOINT does the same")
+        each.add_argument(
+            "--endpoint", default="", metavar="URL", help="another hub; else HF_ENDPOINT, then the window's setting"
+        )
 
 
 def _add(
@@ -65,7 +79,7 @@ def list_models(_arguments: argparse.Namespace, output: Output) -> int:
     """Print what lies on this machine."""
     from engine.library import FileState, Scanner
 
-    found = Scanner().scan([Place(Origin.OWN, models_folder()), *other_places()])
+    found = Scanner().scan(all_places())
     output.json([dataclasses.asdict(model) for model in found])
     for model in found:
         line = f"{model.name:40} {model.quantization:10} {_size(model.size):>9}  {model.origin.value}"
@@ -80,16 +94,48 @@ def search_hub(arguments: argparse.Namespace, output: Output) -> int:
     from engine.hub.client import Sort
 
     with _client(arguments) as client:
-        sort = Sort[arguments.sort.upper()]
-        found = list(client.search(" ".join(arguments.query), sort=sort, limit=max(1, arguments.limit)))
+        sort, wanted = Sort[arguments.sort.upper()], _wanted(arguments)
+        words = " ".join(arguments.query)
+        found = list(client.search(words, sort=sort, wanted=wanted, limit=max(1, arguments.limit)))
     output.json([{**dataclasses.asdict(model), "updated": str(model.updated or "")} for model in found])
     for model in found:
         parameters = f"{model.num_parameters / 1e9:.1f} B" if model.num_parameters else ""
         gated = "  asks to accept terms" if model.gated else ""
         output.text(f"{model.repository:60} {parameters:>8} {model.downloads:>12,} downloads{gated}")
     if not found:
-        output.text("Nothing was found; try fewer or other words.")
+        output.text("Nothing was found; try fewer or other words, or fewer filters.")
     return 0
+
+
+def _wanted(arguments: argparse.Namespace) -> SearchFilter:
+    """What the options of a search leave in."""
+    from engine.advisor import look_at_machine, most_parameters, supported_architectures
+    from engine.hub.filters import SearchFilter
+
+    most: int = arguments.max_parameters
+    if arguments.fits:
+        most = min(most or sys.maxsize, most_parameters(look_at_machine(models_folder())))
+    return SearchFilter(
+        author=arguments.author.strip(),
+        license=arguments.license.strip().lower(),
+        is_open_only=arguments.open,
+        min_parameters=arguments.min_parameters,
+        max_parameters=most,
+        architectures=frozenset() if arguments.any_architecture else supported_architectures(),
+    )
+
+
+def _parameters(text: str) -> int:
+    """A number of parameters as people write it; argparse turns ValueError into its own sentence."""
+    from engine.hub.filters import parameters_in
+
+    count = parameters_in(text) or int(text)
+    if count < 0:
+        raise ValueError
+    return count
+
+
+_parameters.__name__ = "number of parameters"  # what argparse calls it
 
 
 def inspect_repository(arguments: argparse.Namespace, output: Output) -> int:
@@ -153,27 +199,29 @@ def download_model(arguments: argparse.Namespace, output: Output) -> int:
 
 def advise_on(arguments: argparse.Namespace, output: Output) -> int:
     """Print what a model on disk, or the versions of one at the hub, would need here."""
-    from engine.advisor import advise, known_speeds, look_at_machine, measure_speeds, recommend, shape_of
+    from engine.advisor import advise, look_at_machine, measure_speeds, needs_measuring, recommend, shape_of
     from engine.advisor.advice import CONTEXT_LENGTH
     from engine.gguf import open_model
     from engine.hub.names import is_repository
     from engine.terminal.models import find_model
 
-    if known_speeds() is None:
+    if needs_measuring():
         output.progress("Measuring what this machine's memory and processor give ...")
         measure_speeds()
         output.end_progress()
     machine = look_at_machine(models_folder())
-    context_length = arguments.context or CONTEXT_LENGTH
+    settings = read_app_settings()
+    context_length = arguments.context or settings.context_length or CONTEXT_LENGTH
+    kv_type = arguments.kv_type or settings.kv_type
     if not is_repository(arguments.model) or os.path.exists(arguments.model):
         with open_model(find_model(arguments.model)) as file:
-            advice = advise(shape_of(file), machine, context_length)
+            advice = advise(shape_of(file), machine, context_length, kv_type)
         output.json({**dataclasses.asdict(advice), "total_need": advice.need.total, "sentence": advice.sentence})
         output.text(advice.sentence)
         return 0
     with _client(arguments) as client:
         repository = client.repository(arguments.model)
-        advices = _advise_versions(client, repository, context_length, arguments.version)
+        advices = _advise_versions(client, repository, context_length, kv_type, arguments.version)
     best = recommend(advices)
     output.json(
         {
@@ -190,7 +238,11 @@ def advise_on(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _advise_versions(
-    client: HubClient, repository: HubRepository, context_length: int, wanted: str | None = None
+    client: HubClient,
+    repository: HubRepository,
+    context_length: int,
+    kv_type: KVType,
+    wanted: str | None = None,
 ) -> dict[str, tuple[str | None, Advice]]:
     """Advice on the versions, by the header of one of them; of the wanted one, by its own."""
     from engine.advisor import look_at_machine, shape_of
@@ -205,7 +257,7 @@ def _advise_versions(
     name, revision = repository.model.repository, repository.revision
     shape = shape_of(fetch_header(client.connection, name, revision, versions[len(versions) // 2]))
     rows = [(version.label, version.quantization, version.size) for version in versions]
-    return versions_advice(shape, look_at_machine(models_folder()), rows, context_length)
+    return versions_advice(shape, look_at_machine(models_folder()), rows, context_length, kv_type)
 
 
 def _best_version(client: HubClient, repository: HubRepository, output: Output) -> str | None:
@@ -215,7 +267,7 @@ def _best_version(client: HubClient, repository: HubRepository, output: Output) 
 
     if len(repository.groups.versions) < 2:
         return None
-    best = recommend(_advise_versions(client, repository, CONTEXT_LENGTH))
+    best = recommend(_advise_versions(client, repository, CONTEXT_LENGTH, read_app_settings().kv_type))
     if best is None:
         raise EngineError(f"No version of {repository.model.repository} fits into this machine's memory; name one.")
     output.note(f"{best} is the best version for this machine.")
@@ -270,7 +322,9 @@ def _progress(row: DownloadRow) -> str:
 
 @contextmanager
 def _client(arguments: argparse.Namespace) -> Iterator[HubClient]:
-    with _new_client(arguments.endpoint or os.environ.get("HF_ENDPOINT", "")) as client:
+    """The hub that is named on the command line, in the environment, or in the window's settings, in that order."""
+    named = arguments.endpoint or os.environ.get("HF_ENDPOINT", "").strip()
+    with _new_client(named or read_app_settings().hub_endpoint) as client:
         yield client
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.errors import EngineError
 from engine.gguf import is_model_file
+from engine.library.app_settings import all_places
 from engine.library.places import models_folder
 
 MAX_SHOWN_NAME = 200
@@ -48,10 +49,10 @@ def find_model(given: str | None) -> Path:
 
 def _named(given: str) -> Path | None:
     """The model on this machine that ``models list`` calls so, whoever keeps it."""
-    from engine.library import FileState, Origin, Place, Scanner, other_places
+    from engine.library import FileState, Scanner
 
     wanted = given.casefold()
-    for model in Scanner().scan([Place(Origin.OWN, models_folder()), *other_places()]):
+    for model in Scanner().scan(all_places()):
         names = {model.name.casefold(), f"{model.name} {model.quantization}".casefold()}
         if wanted in names and model.state is FileState.READY:
             return model.path

@@ -92,7 +92,7 @@ def _texts(page: ModelsPage) -> str:
 
 
 def test_find_download_and_chat(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
-    page.results.find("smol")
+    page.results.ask("smol")
     qtbot.waitUntil(lambda: "recommended for this machine" in _texts(page), timeout=WAIT_MS)
     shown = _texts(page)
     for expected in ("by acme · 135 M parameters · 8k context", "1.2 M downloads", "98 MB", "GB · fits", "good"):
@@ -127,7 +127,7 @@ def test_order_and_filters_ask_again(page: ModelsPage, hub: LoopbackHub, qtbot: 
 
     choose("Order", "Most downloads")
     assert hub.log == []  # nothing is asked before the person searches
-    page.results.find("smol")
+    page.results.ask("smol")
     qtbot.waitUntil(lambda: shown() == ["acme/Smol-large-70B-GGUF", "acme/Smol-GGUF"], timeout=WAIT_MS)
     choose("Architecture", "Any architecture")
     qtbot.waitUntil(lambda: len(shown()) == 3, timeout=WAIT_MS)
@@ -173,7 +173,7 @@ def test_pause_resume_and_cancel(page: ModelsPage, hub: LoopbackHub, qtbot: QtBo
 
 def test_offline_says_so_and_harms_nothing(page: ModelsPage, qtbot: QtBot) -> None:
     page._work._settings.set("hub_endpoint", "http://127.0.0.1:1")
-    page.results.find("smol")
+    page.results.ask("smol")
     qtbot.waitUntil(lambda: "cannot be reached" in _texts(page), timeout=WAIT_MS)
     assert "What is on this machine works without." in _texts(page)
 

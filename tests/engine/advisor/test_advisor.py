@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,30 +55,29 @@ def _shape(path: Path) -> ModelShape:
         return shape_of(file)
 
 
-def _measured(path: Path, context_length: int) -> dict[str, int]:
-    script = Path(__file__).with_name("measure.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(path), str(context_length)],
-        capture_output=True, text=True, cwd=ROOT, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+def _measured(path: Path, context_length: int, kv_type: str) -> dict[str, int]:
+    command = [sys.executable, "-m", "tests.engine.advisor.measure", str(context_length), str(path)]
+    done = subprocess.run([*command, "--kv-type", kv_type], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     figures: dict[str, int] = json.loads(done.stdout)
     return figures
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="calibrated by Linux's resident size")
-@pytest.mark.parametrize("name", ["smollm2", "gemma3", "tiny"])
+@pytest.mark.parametrize(
+    ("name", "kv_type"), [("smollm2", "f16"), ("smollm2", "q8_0"), ("gemma3", "f16"), ("tiny", "f16")]
+)
 def test_the_estimate_is_within_a_tenth_of_what_is_taken(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path
+    name: str, kv_type: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    """Of larger shapes the command in ``measure`` tells the same."""
     if name == "tiny":
         path = tmp_path / "tiny.gguf"
         write_model(path, SHAPES["tiny"], "q4_k")
     else:
         path = request.getfixturevalue(f"{name}_path")
-    _measured(path, 1024)  # where kernels are compiled first, the compiler's memory counts too
-    figures = _measured(path, 1024)
+    _measured(path, 1024, kv_type)  # where kernels are compiled first, the compiler's memory counts too
+    figures = _measured(path, 1024, kv_type)
     assert figures["estimate"] == pytest.approx(figures["actual"], rel=0.1)
 
 
@@ -93,7 +91,7 @@ def test_a_header_alone_gives_the_same_shape(gemma3_path: Path) -> None:
 def test_windows_and_grouped_heads_are_counted(gemma3_path: Path, smollm2_path: Path) -> None:
     gemma = _shape(gemma3_path)
     assert gemma.kv_token_bytes == {512: 15 * 2 * 256 * 2, None: 3 * 2 * 256 * 2}  # one KV head of 256
-    assert gemma.kv_block_bytes == 18 * 2 * 256 * 2 * 16
+    assert gemma.kv_block_bytes == {"f16": 18 * 2 * 256 * 2 * 16, "q8_0": 18 * 2 * (256 + 16) * 16}
     smollm = _shape(smollm2_path)
     assert smollm.kv_token_bytes == {None: 30 * 3 * 128 * 2}
     assert smollm.attention_values == {None: 30 * 9 * 128}

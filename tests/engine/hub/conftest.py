@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from huggingface_hub import close_session
 
 from engine.hub.client import HubClient
 from tests.engine.hub.loopback import LoopbackHub, loopback_hub
+from tests.engine.hub.person import Person
 from tests.gguf_writer import encode_gguf
 
 
@@ -16,6 +19,7 @@ def _no_proxy_and_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     monkeypatch.delenv("HF_TOKEN", raising=False)
+    close_session()  # it knows the proxy and the certificates of the test before
 
 
 @pytest.fixture
@@ -44,3 +48,11 @@ def connect() -> Iterator[Callable[..., HubClient]]:
     yield new
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def person(hub: LoopbackHub, tmp_path: Path, model_bytes: bytes) -> Iterator[Person]:
+    hub.add("acme/m", {"m-Q4_0.gguf": model_bytes})
+    person = Person(hub, tmp_path / "models")
+    yield person
+    person.downloads.close()

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ class Fault:
     corrupt: bool = False
     ignores_range: bool = False
     length: int | None = None  # what Content-Length claims
+    is_chunked: bool = False  # no length at all
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class _Server(ThreadingHTTPServer):
 class LoopbackHub:
     """``faults[role]`` (api, resolve, store) are used up one an answer; ``always[role]`` stay."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.repositories: dict[str, dict[str, Any]] = {}
         self.blobs: dict[str, bytes] = {}
         self.faults: dict[str, list[Fault | None]] = {"api": [], "resolve": [], "store": []}
@@ -68,7 +71,8 @@ class LoopbackHub:
         self.is_mirror = False  # a mirror that sifts by the words alone
         self.lock = threading.Lock()
         self._servers = [self._serve("hub"), self._serve("store")]
-        self.url, self.store_url = (f"http://127.0.0.1:{server.server_address[1]}" for server in self._servers)
+        scheme = "http" if tls is None else "https"
+        self.url, self.store_url = (f"{scheme}://127.0.0.1:{server.server_address[1]}" for server in self._servers)
 
     def add(self, name: str, files: dict[str, bytes], **facts: Any) -> dict[str, str]:
         """A repository; returns the hash of each file."""
@@ -96,6 +100,8 @@ class LoopbackHub:
     def _serve(self, role: str) -> ThreadingHTTPServer:
         handler = type("Handler", (_Handler,), {"hub": self, "role": role})
         server = _Server(("127.0.0.1", 0), handler)
+        if self._tls is not None:
+            server.socket = self._tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         server.daemon_threads = True
         server.block_on_close = False
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -103,8 +109,8 @@ class LoopbackHub:
 
 
 @contextlib.contextmanager
-def loopback_hub() -> Iterator[LoopbackHub]:
-    hub = LoopbackHub()
+def loopback_hub(tls: ssl.SSLContext | None = None) -> Iterator[LoopbackHub]:
+    hub = LoopbackHub(tls)
     try:
         yield hub
     finally:
@@ -224,7 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
             status, headers = 206, {"Content-Range": f"bytes {start}-{stop - 1}/{len(data)}"}
         self.send_response(status)
         length = stop - start if fault.length is None else fault.length
-        for name, value in {**headers, "Content-Length": str(length), **fault.headers}.items():
+        framing = {"Transfer-Encoding": "chunked"} if fault.is_chunked else {"Content-Length": str(length)}
+        for name, value in {**headers, **framing, **fault.headers}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
@@ -241,12 +248,14 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             stop = len(data) if fault.cut_after is None else min(len(data), fault.cut_after)
             piece = data[sent : min(sent + fault.piece, stop)]
-            self.wfile.write(piece)
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if fault.is_chunked else piece)
             sent += len(piece)
             with self.hub.lock:
                 self.hub.num_sent += len(piece)
             if fault.pause_s:
                 time.sleep(fault.pause_s)
+        if fault.is_chunked:
+            self.wfile.write(b"0\r\n\r\n")
 
     def _json(self, value: object, headers: dict[str, str] | None = None) -> None:
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})

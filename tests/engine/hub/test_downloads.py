@@ -8,82 +8,25 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.errors import DiskFullError, DownloadError
-from engine.hub import downloads as downloads_module
 from engine.hub import transfer as transfer_module
-from engine.hub.client import HubClient
 from engine.hub.download_record import DownloadState
-from engine.hub.downloads import DownloadRow, Downloads
 from engine.hub.names import RemoteFile, Version
 from engine.hub.transfer import RetryPolicy
 from tests.engine.hub.loopback import TOKEN, Fault, LoopbackHub
+from tests.engine.hub.person import DEADLINE_S, Person
 from tests.gguf_writer import write_shards
-
-QUICK = RetryPolicy(first_s=0.01, longest_s=0.05, max_failures=4, stalled_after_s=0.4)
-DEADLINE_S = 20.0
-
-
-class Person:
-    """Downloads as a person uses them, with waits that end."""
-
-    def __init__(self, hub: LoopbackHub, folder: Path, token: str = "", policy: RetryPolicy = QUICK) -> None:
-        self.hub, self.folder, self.token = hub, folder, token
-        self.done: list[DownloadRow] = []
-        self.downloads = Downloads(folder, self._connect, on_done=self.done.append, policy=policy)
-
-    def _connect(self, endpoint: str) -> HubClient:
-        return HubClient(endpoint, self.token)
-
-    def add(self, name: str = "acme/m", label: str | None = None) -> str:
-        with HubClient(self.hub.url, self.token or TOKEN) as client:
-            repository = client.repository(name)
-        version = next(v for v in repository.groups.versions if label is None or v.label == label)
-        return self.downloads.add(self.hub.url, name, repository.revision, version)
-
-    def row(self) -> DownloadRow:
-        (row,) = self.downloads.rows()
-        return row
-
-    def wait(self, *states: DownloadState) -> DownloadRow:
-        """Until the only download is in one of the states, or gone where DONE is one of them."""
-        return self.wait_for(lambda row: row.state in states)
-
-    def wait_for(self, condition: object) -> DownloadRow:
-        assert callable(condition)
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            rows = self.downloads.rows() or self.done[-1:]
-            if rows and condition(rows[0]):
-                return rows[0]
-            time.sleep(0.005)
-        raise AssertionError(f"it stays at {self.downloads.rows()}")
-
-    def path(self, name: str = "m-Q4_0.gguf") -> Path:
-        return self.folder / "acme" / "m" / name
-
-
-@pytest.fixture
-def person(hub: LoopbackHub, tmp_path: Path, model_bytes: bytes) -> Iterator[Person]:
-    hub.add("acme/m", {"m-Q4_0.gguf": model_bytes})
-    person = Person(hub, tmp_path / "models")
-    yield person
-    person.downloads.close()
-
-
-def _is_whole(person: Person, model_bytes: bytes) -> bool:
-    return person.path().read_bytes() == model_bytes and not list(person.folder.rglob("*.part"))
 
 
 def test_a_download_arrives(person: Person, model_bytes: bytes) -> None:
     person.add()
     row = person.wait(DownloadState.DONE)
-    assert _is_whole(person, model_bytes)
+    assert person.has(model_bytes)
     assert row.paths == (person.path(),)
     assert person.downloads.rows() == []
     assert not list((person.folder / ".downloads").iterdir())
@@ -115,7 +58,7 @@ def test_it_gets_over_passing_trouble(person: Person, model_bytes: bytes, faults
     person.add()
     row = person.wait(DownloadState.DONE, DownloadState.FAILED)
     assert row.state is DownloadState.DONE, row.message
-    assert _is_whole(person, model_bytes)
+    assert person.has(model_bytes)
     assert row.message == ""
 
 
@@ -130,7 +73,7 @@ def test_damaged_bytes_are_fetched_once_more(person: Person, model_bytes: bytes)
     person.hub.faults["store"] = [Fault(corrupt=True)]
     person.add()
     person.wait(DownloadState.DONE)
-    assert _is_whole(person, model_bytes)
+    assert person.has(model_bytes)
     assert person.hub.num_sent == 2 * len(model_bytes)
 
 
@@ -174,7 +117,7 @@ def test_trouble_that_stays_is_named_and_can_be_tried_again(
     person.hub.always.clear()
     person.downloads.resume(row.id)
     person.wait(DownloadState.DONE)
-    assert _is_whole(person, model_bytes)
+    assert person.has(model_bytes)
 
 
 def test_a_gated_model_arrives_with_the_token_which_the_store_never_sees(
@@ -211,7 +154,7 @@ def test_pause_keeps_and_resume_goes_on(person: Person, model_bytes: bytes) -> N
     sent = person.hub.num_sent
     person.downloads.resume(download)
     person.wait(DownloadState.DONE)
-    assert _is_whole(person, model_bytes)
+    assert person.has(model_bytes)
     assert person.hub.asked("store")[-1].range == f"bytes={kept}-{len(model_bytes) - 1}"
     assert person.hub.num_sent - sent <= len(model_bytes) - kept + (1 << 22)
 
@@ -237,7 +180,7 @@ def test_the_queue_survives_its_program(person: Person, model_bytes: bytes) -> N
     next_run = Person(person.hub, person.folder)
     next_run.downloads.start()
     next_run.wait(DownloadState.DONE)
-    assert _is_whole(next_run, model_bytes)
+    assert next_run.has(model_bytes)
 
 
 def test_a_paused_download_stays_paused_after_a_restart(person: Person) -> None:
@@ -304,7 +247,7 @@ def test_a_link_out_of_the_folder_is_refused(person: Person, tmp_path: Path) -> 
 
 def test_a_disk_with_too_little_room_is_refused_first(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=1_000_000)
-    monkeypatch.setattr(downloads_module.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(DiskFullError, match=r"free .* GB and try again"):
         person.add()
     assert person.downloads.rows() == []
@@ -331,7 +274,7 @@ def test_a_disk_that_fills_up_pauses_the_row(
     is_full = False
     person.downloads.resume(download)
     person.wait(DownloadState.DONE)
-    assert _is_whole(person, model_bytes)
+    assert person.has(model_bytes)
 
 
 def test_a_file_that_changes_at_the_hub_is_begun_anew(person: Person, model_bytes: bytes) -> None:
@@ -359,7 +302,7 @@ def test_a_part_that_was_tampered_with_is_fetched_again(person: Person, model_by
     next_run = Person(person.hub, person.folder)
     next_run.downloads.start()
     next_run.wait(DownloadState.DONE)
-    assert _is_whole(next_run, model_bytes)
+    assert next_run.has(model_bytes)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"files": 3}', '{"files": [{"path": "../x"}]}', "[" * 9999])

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.library.app_settings import AppSettings, read_app_settings
+from engine.library.places import point_to
 from engine.terminal.cli import main
-from tests.engine.hub.loopback import LoopbackHub, loopback_hub
+from tests.engine.hub.loopback import TOKEN, LoopbackHub, loopback_hub
 
 
 @pytest.fixture
@@ -80,3 +82,83 @@ def test_lists_for_people(home: Path, hub: LoopbackHub, capsys: pytest.CaptureFi
     assert "acme/Smol-GGUF" in printed
     assert "nearly exact" not in printed
     assert "There is no model yet" in printed
+
+
+def test_the_terminal_goes_by_the_settings_of_the_window(
+    home: Path,
+    hub: LoopbackHub,
+    smollm2_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Settings as the app itself writes them: hub, folders, token, and where the models lie."""
+    from app.paths import AppPaths
+    from app.settings import Settings
+
+    monkeypatch.delenv("HF_ENDPOINT")
+    paths = AppPaths.default()
+    settings = Settings(paths.settings_file)
+    mine = home / "mine"
+    mine.mkdir()
+    os.symlink(smollm2_path, mine / "Mine-Q4_1.gguf")
+    settings.set("hub_endpoint", hub.url)
+    settings.set("library_folders", json.dumps([str(mine)]))
+    settings.set("kv_type", "q8_0")
+    hub.repositories["acme/Smol-GGUF"]["gated"] = "auto"
+    (paths.config / "hub-token").write_text(TOKEN)
+    (found,) = _json(capsys, "models", "search", "smol")  # type: ignore[misc]
+    assert found["repository"] == "acme/Smol-GGUF"
+    assert hub.log[-1].authorization == f"Bearer {TOKEN}"
+    (model,) = _json(capsys, "models", "list")  # type: ignore[misc]
+    assert (model["name"], model["origin"]) == ("Mine", "your folder")
+    assert main(["inspect", "mine", "--json"]) == 0
+    capsys.readouterr()
+    facts = _json(capsys, "models", "inspect", "acme/Smol-GGUF", "Q4_1")
+    assert isinstance(facts, dict)
+    assert facts["architecture"] == "llama"
+    point_to(home / "elsewhere", paths.models)
+    done = _json(capsys, "models", "download", "acme/Smol-GGUF", "Q4_1")
+    assert isinstance(done, dict)
+    assert done["paths"] == [str(home / "elsewhere" / "acme" / "Smol-GGUF" / "smol-Q4_1.gguf")]
+    compact = _json(capsys, "models", "advise", "smol")
+    exact = _json(capsys, "models", "advise", "smol", "--kv-type", "f16")
+    assert isinstance(compact, dict)
+    assert isinstance(exact, dict)
+    assert compact["need"]["kv"] < 0.6 * exact["need"]["kv"]
+    assert _json(capsys, "models", "search", "smol", "--endpoint", "http://127.0.0.1:1") == {
+        "error": "127.0.0.1 cannot be reached ([Errno 111] Connection refused): check the connection."
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "[" * 9999, '{"hub_endpoint": 3, "library_folders": 4, "kv_type": [], "context_length": -1}',
+     '{"library_folders": "[1, null, \\"relative\\"]", "context_length": true}', '{"library_folders": "{"}'],
+)  # fmt: skip
+def test_settings_that_make_no_sense_are_the_defaults(tmp_path: Path, text: str) -> None:
+    (tmp_path / "settings.json").write_text(text)
+    assert read_app_settings(tmp_path / "settings.json") == AppSettings()
+
+
+def test_a_search_is_sorted_and_sifted(home: Path, hub: LoopbackHub, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = {"total": 7 * 10**9, "architecture": "llama"}
+    tags = ["gguf", "license:mit"]
+    hub.add("zeta/Smol-7B", {}, gguf=facts, downloads=9, tags=tags, gated="manual")
+    hub.add("zeta/Smol-alien", {}, gguf={**facts, "architecture": "unheard-of"}, downloads=5, tags=tags)
+
+    def search(*options: str) -> list[str]:
+        found = _json(capsys, "models", "search", "smol", *options)
+        assert isinstance(found, list)
+        return [model["repository"].partition("/")[2] for model in found]
+
+    assert search("--sort", "downloads") == ["Smol-7B", "Smol-GGUF"]
+    assert search("--sort", "downloads", "--any-architecture") == ["Smol-7B", "Smol-alien", "Smol-GGUF"]
+    assert search("--author", "zeta") == ["Smol-7B"]
+    assert search("--license", "MIT", "--any-architecture") == ["Smol-7B", "Smol-alien"]
+    assert search("--open") == ["Smol-GGUF"]
+    assert search("--min-parameters", "1B", "--max-parameters", "8B") == ["Smol-7B"]
+    assert search("--max-parameters", "500000000") == ["Smol-GGUF"]
+    assert "Smol-GGUF" in search("--fits")
+    with pytest.raises(SystemExit):
+        main(["models", "search", "--max-parameters", "lots"])
+    assert "invalid number of parameters value: 'lots'" in capsys.readouterr().err
