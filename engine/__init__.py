@@ -7,6 +7,7 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     thread              commands in, events out, one loop; a failure becomes an event
     load_thread, loader a model loads beside that loop: file, tokenizer, template, plan, memory, backend
     request             the text side of a request: prompt to tokens, tokens to deltas
+    request_desk        the requests in work, each to its end
     engine              token ids in, token ids out: schedule, run, sample, commit
     scheduler           who computes what in a step, within one token budget
     cache               KV blocks: reference counts, the radix tree of prefixes, copy-on-write, snapshots

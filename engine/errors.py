@@ -111,15 +111,21 @@ class ContextOverflowError(RequestError):
     Attributes:
         num_tokens: tokens the request needs, or with ``is_least`` at least.
         context_length: tokens there is room for.
+        can_drop_turns: without its oldest turns the conversation would fit.
     """
 
-    def __init__(self, num_tokens: int, context_length: int, is_least: bool = False) -> None:
+    def __init__(
+        self, num_tokens: int, context_length: int, is_least: bool = False, can_drop_turns: bool = False
+    ) -> None:
         self.num_tokens = num_tokens
         self.context_length = context_length
+        self.is_least = is_least
+        self.can_drop_turns = can_drop_turns
         count = f"at least {num_tokens:,}" if is_least else f"{num_tokens:,}"
+        remedy = "go on without its oldest turns" if can_drop_turns else "shorten the message"
         super().__init__(
             f"The conversation needs {count} tokens but the context holds {context_length:,}; "
-            "shorten the message, start a new chat, or load the model with a larger context."
+            f"{remedy}, start a new chat, or load the model with a larger context."
         )
 
 

@@ -20,7 +20,9 @@ class RereadReason(str, Enum):
 class ContextPolicy(str, Enum):
     """What happens when a conversation outgrows the context; a single message that cannot fit is refused always."""
 
-    STOP = "stop"  # it is refused, or its answer ends with ``FinishReason.CONTEXT``, with numbers
+    # A prompt that leaves no room is refused with ``ContextOverflow``, so that the person can be asked; an answer
+    # that fills the context ends with ``FinishReason.CONTEXT``, and its figures say how long everything is.
+    STOP = "stop"
     KEEP_RECENT = "keep_recent"  # the oldest turns leave, the system prompt stays; ``ContextShifted`` says which
 
 

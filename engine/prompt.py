@@ -71,6 +71,34 @@ def make_prompt(
         dropped = range(dropped.start or turn_starts(messages)[0], starts.pop(0))
 
 
+def make_fitting_prompt(
+    model: LoadedModel, messages: Sequence[Message], policy: ContextPolicy, tools: Sequence[Tool] = ()
+) -> Prompt:
+    """As ``make_prompt``, with room for an answer.
+
+    Raises ContextOverflowError where there is none, and says whether dropping turns would make some.
+    """
+    try:
+        prompt = make_prompt(model, messages, policy, tools)
+        if len(prompt.token_ids) < model.info.context_length:
+            return prompt
+        raise ContextOverflowError(len(prompt.token_ids) + 1, model.info.context_length)
+    except ContextOverflowError as error:
+        if policy is ContextPolicy.KEEP_RECENT or not _fits_without_turns(model, messages, tools):
+            raise
+        raise ContextOverflowError(
+            error.num_tokens, error.context_length, error.is_least, can_drop_turns=True
+        ) from None
+
+
+def _fits_without_turns(model: LoadedModel, messages: Sequence[Message], tools: Sequence[Tool]) -> bool:
+    try:
+        make_fitting_prompt(model, messages, ContextPolicy.KEEP_RECENT, tools)
+    except ContextOverflowError:
+        return False
+    return True
+
+
 def encode(model: LoadedModel, segments: Sequence[tuple[str, bool]]) -> list[int]:
     """Tokens of a prompt; one that cannot fit is refused by its length, before it is tokenized for seconds."""
     num_least = model.tokenizer.least_num_tokens(sum(len(text) for text, _ in segments))

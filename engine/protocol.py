@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 from engine.config import KVType as KVType  # the app imports these from here
 from engine.decision.decision import Calibration as Calibration
@@ -18,6 +17,14 @@ from engine.grammar.response_format import PrepareForms as PrepareForms
 from engine.grammar.response_format import ResponseFormat as ResponseFormat
 from engine.grammar.result import FieldCertainty as FieldCertainty
 from engine.grammar.result import StructuredResult as StructuredResult
+from engine.model_messages import EjectModel as EjectModel
+from engine.model_messages import LoadModel as LoadModel
+from engine.model_messages import LoadPhase as LoadPhase
+from engine.model_messages import ModelEjected as ModelEjected
+from engine.model_messages import ModelInfo as ModelInfo
+from engine.model_messages import ModelLoaded as ModelLoaded
+from engine.model_messages import ModelLoadFailed as ModelLoadFailed
+from engine.model_messages import ModelLoading as ModelLoading
 from engine.policies import ContextPolicy as ContextPolicy
 from engine.policies import Priority as Priority
 from engine.policies import RereadReason as RereadReason
@@ -57,16 +64,6 @@ class FinishReason(str, Enum):
     ABORTED = "aborted"
 
 
-class LoadPhase(str, Enum):
-    """What the engine is doing while a model loads."""
-
-    HEADER = "header"
-    TOKENIZER = "tokenizer"
-    WEIGHTS = "weights"
-    KERNELS = "kernels"
-    READY = "ready"
-
-
 @dataclass(frozen=True)
 class Message:
     """One message of a conversation, as the chat template sees it.
@@ -83,28 +80,6 @@ class Message:
 
 
 # ---------------------------------------------------------------------------------------------- commands
-
-
-@dataclass(frozen=True)
-class LoadModel:
-    """Load the model at ``path`` (any shard of a set), ejecting the one that is loaded.
-
-    ``context_length`` 0 means the memory plan's default; ``num_threads`` 0 means the physical cores;
-    ``kv_type`` None means the engine's default;
-    ``memory_limit_bytes`` is the most memory that the KV cache may take, 0 a part of what is free. ``ModelInfo``
-    says what was chosen.
-    """
-
-    path: Path
-    context_length: int = 0
-    num_threads: int = 0
-    memory_limit_bytes: int = 0
-    kv_type: KVType | None = None
-
-
-@dataclass(frozen=True)
-class EjectModel:
-    """Free the loaded model; running requests are aborted."""
 
 
 @dataclass(frozen=True)
@@ -213,61 +188,6 @@ Command = (
 
 
 # ------------------------------------------------------------------------------------------------ events
-
-
-@dataclass(frozen=True)
-class ModelInfo:
-    """Facts about a loaded model."""
-
-    path: Path
-    name: str
-    architecture: str
-    tensor_type: str  # the type most weights have, as people name it: "Q4_1", "Q4_K_M"
-    num_parameters: int
-    file_bytes: int
-    context_length: int  # tokens of one conversation at most
-    trained_context_length: int
-    vocab_size: int
-    num_threads: int
-    device: str  # "CPU"
-    kv_bytes: int  # of the KV cache when it is full
-    has_chat_template: bool
-    kv_type: KVType = "f16"
-    num_kv_blocks: int = 0
-    num_kv_tokens: int = 0  # of all conversations together that the KV cache keeps
-
-
-@dataclass(frozen=True)
-class ModelLoading:
-    """Progress of a load: ``fraction`` from 0 to 1 over the whole load, ``message`` for a person."""
-
-    path: Path
-    phase: LoadPhase
-    fraction: float
-    message: str = ""
-
-
-@dataclass(frozen=True)
-class ModelLoaded:
-    """The model is ready for requests."""
-
-    info: ModelInfo
-    load_ms: float
-
-
-@dataclass(frozen=True)
-class ModelLoadFailed:
-    """The load ended with an error; no model is loaded."""
-
-    path: Path
-    message: str
-
-
-@dataclass(frozen=True)
-class ModelEjected:
-    """The model's memory is free again."""
-
-    path: Path
 
 
 @dataclass(frozen=True)
@@ -381,11 +301,29 @@ class RequestFinished:
 
 
 @dataclass(frozen=True)
+class ContextOverflow:
+    """What a request needs of the context, and what there is.
+
+    With ``can_drop_turns`` it would fit under ``ContextPolicy.KEEP_RECENT``: the person may be asked. Otherwise a
+    message alone is too long.
+    """
+
+    num_tokens: int
+    is_least: bool  # it is at least so many; they were not counted
+    context_length: int
+    can_drop_turns: bool
+
+
+@dataclass(frozen=True)
 class RequestFailed:
-    """A request ended with an error; text streamed before stays valid. ``message`` is one sentence."""
+    """A request ended with an error; text streamed before stays valid. ``message`` is one sentence.
+
+    ``overflow`` says more where the request does not fit into the context.
+    """
 
     request_id: str
     message: str
+    overflow: ContextOverflow | None = None
 
 
 @dataclass(frozen=True)

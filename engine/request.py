@@ -7,19 +7,16 @@ leave as ``Delta`` events. It holds the request's clock, too. It does not know t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine.conversations import Reuse
-from engine.errors import InvalidParameterError, sentence_of
-from engine.prompt import encode, make_prompt
+from engine.errors import InvalidParameterError
+from engine.prompt import encode, make_fitting_prompt, make_prompt
 from engine.protocol import (
     Channel,
     ContextPolicy,
     ContextShifted,
-    CountTokens,
     Delta,
     Event,
     FinishReason,
@@ -27,7 +24,6 @@ from engine.protocol import (
     Notice,
     Priority,
     PromptProgress,
-    RequestFailed,
     RequestFinished,
     RequestStarted,
     RequestStats,
@@ -37,7 +33,6 @@ from engine.protocol import (
     StructuredResult,
     TokenAlternatives,
     TokenProbability,
-    TokensCounted,
     ToolCall,
     ToolCalled,
 )
@@ -147,8 +142,8 @@ class Request:
     def prepare(self, model: LoadedModel) -> Prepared:
         """Render and tokenize the prompt and make the sequence; changes nothing, so that any thread may do it.
 
-        Raises TemplateError where no template can render the messages, ContextOverflowError for a text that is far
-        too long, GrammarError where the form of the answer cannot be honoured.
+        Raises TemplateError where no template can render the messages, ContextOverflowError where they leave no
+        room for an answer, GrammarError where the form of the answer cannot be honoured.
         """
         wanted = self._command.response_format
         if wanted is not None:
@@ -162,7 +157,7 @@ class Request:
             return self._prepared(model, token_ids, _OneChannel(), continues_text=True)
         messages = self._command.messages
         tools = self._command.tools
-        prompt = make_prompt(model, messages, self._command.context_policy, tools)
+        prompt = make_fitting_prompt(model, messages, self._command.context_policy, tools)
         channels = model.template.new_splitter(prompt.rendered, tools)
         continues = messages[-1].role is Role.ASSISTANT
         prepared = self._prepared(model, prompt.token_ids, channels, continues, prompt.rendered.notices)
@@ -360,24 +355,3 @@ class Request:
             num_accepted_tokens=sequence.num_accepted_tokens if sequence else 0,
             context_length=self._context_length,
         )
-
-
-def count_tokens(
-    command: CountTokens,
-    model: LoadedModel | None,
-    in_background: Callable[[Callable[[], int], Callable[[Future[int]], None]], None],
-    emit: Callable[[Event], None],
-) -> None:
-    """Count the tokens of a text on another thread, and answer."""
-    if model is None:
-        emit(RequestFailed(command.request_id, NO_MODEL))
-        return
-    tokenizer = model.tokenizer
-
-    def answer(counted: Future[int]) -> None:
-        try:
-            emit(TokensCounted(command.request_id, counted.result()))
-        except Exception as error:
-            emit(RequestFailed(command.request_id, sentence_of(error)))
-
-    in_background(lambda: len(tokenizer.encode(command.text)), answer)

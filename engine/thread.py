@@ -8,7 +8,6 @@ has a thread of its own. It knows the app only as a function that takes events.
 from __future__ import annotations
 
 import gc
-import itertools
 import logging
 import queue
 import threading
@@ -22,8 +21,8 @@ from engine.config import EngineConfig
 from engine.conversations import Conversations
 from engine.decision.desk import DecisionDesk
 from engine.draft import DraftReader
-from engine.engine import Engine, StepOutput
-from engine.errors import EngineError, ModelNotLoadedError, sentence_of
+from engine.engine import Engine
+from engine.errors import ModelNotLoadedError, sentence_of
 from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
 from engine.loader import LoadedModel, OnProgress, load_model
 from engine.protocol import (
@@ -36,7 +35,6 @@ from engine.protocol import (
     EjectModel,
     EngineStopped,
     Event,
-    FinishReason,
     ForgetConversation,
     GenerateRequest,
     LoadModel,
@@ -46,13 +44,11 @@ from engine.protocol import (
     Notice,
     PrefillDraft,
     PrepareForms,
-    RequestFailed,
     SetPriority,
     SetSnapshotQuota,
     Shutdown,
 )
-from engine.request import NO_MODEL, Prepared, Request, count_tokens
-from engine.scheduler.sequence import Sequence
+from engine.request_desk import RequestDesk
 
 EJECT_FLUSH_S = 2.0  # for writing what is not written of a model's conversations
 EXIT_FLUSH_S = 0.5  # of the second that closing the app may take
@@ -119,10 +115,10 @@ class _Worker:
         self._forms = ThreadPoolExecutor(1, "grammar")  # waits for the vocabulary's index, a second
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
-        self._decisions = DecisionDesk(self._emit, self._in_background)
         self._conversations = Conversations(config.snapshot_folder, config.snapshot_quota_bytes)
+        self._requests = RequestDesk(self._emit, self._in_background, self._in_forms, self._conversations)
+        self._decisions = DecisionDesk(self._emit, self._in_background)
         self._drafts = DraftReader(self._in_background, self._conversations)
-        self._requests: dict[str, Request] = {}
         self._is_stopping = False
 
     def run(self) -> None:
@@ -161,23 +157,22 @@ class _Worker:
     def _handle(self, message: _Message, sent_s: float) -> None:
         match message:
             case GenerateRequest():
-                self._submit(message, sent_s)
+                if self._requests.submit(message, sent_s, self._loads.is_loading):
+                    self._drafts.stop(message.conversation_id)
             case PrepareForms():
                 if (model := self._model) is not None:
                     self._forms.submit(lambda: model.grammars.prepare())
             case Decide():
                 self._decisions.decide(message)
             case AbortRequest(request_id):
-                if request_id in self._requests:
-                    self._abort(self._requests[request_id])
+                self._requests.abort(request_id)
                 self._decisions.abort(request_id)
             case SetPriority(request_id, priority):
-                if request_id in self._requests:
-                    self._requests[request_id].set_priority(priority)
+                self._requests.set_priority(request_id, priority)
             case PrefillDraft():
                 self._drafts.read(message, self._model, self._engine)
             case CountTokens():
-                count_tokens(message, self._model, self._in_background, self._emit)
+                self._requests.count_tokens(message)
             case LoadModel():
                 self._load(message)
             case ForgetConversation(conversation_id):
@@ -190,11 +185,11 @@ class _Worker:
                 self._conversations.ask_storage(self._emit)
             case EjectModel():
                 self._stop_loading()
-                self._abort_all()
+                self._requests.abort_all()
                 self._eject()
             case Shutdown():
                 self._stop_loading()
-                self._abort_all()
+                self._requests.abort_all()
                 self._eject(EXIT_FLUSH_S)
                 self._is_stopping = True
             case LoadProgressed():
@@ -205,70 +200,27 @@ class _Worker:
             case _Done(then):
                 then()
 
-    def _in_background(
-        self, job: Callable[[], T], then: Callable[[Future[T]], None], executor: ThreadPoolExecutor | None = None
+    def _in_background(self, job: Callable[[], T], then: Callable[[Future[T]], None]) -> None:
+        """Run ``job`` on the text thread, after those before it, and then ``then`` on this one."""
+        self._submit_to(self._texts, job, then)
+
+    def _in_forms(self, job: Callable[[], T], then: Callable[[Future[T]], None]) -> None:
+        """The same on the thread of forms."""
+        self._submit_to(self._forms, job, then)
+
+    def _submit_to(
+        self, executor: ThreadPoolExecutor, job: Callable[[], T], then: Callable[[Future[T]], None]
     ) -> None:
-        """Run ``job`` on the text thread or another one, after those before it, and then ``then`` on this one."""
-        (executor or self._texts).submit(job).add_done_callback(
+        executor.submit(job).add_done_callback(
             lambda future: self._inbox.put((time.perf_counter(), _Done(lambda: then(future))))
         )
-
-    def _submit(self, command: GenerateRequest, submitted_s: float) -> None:
-        """Take up a request; while a model loads it waits for that."""
-        if command.request_id in self._requests:
-            self._emit(Notice("This request is being answered already.", command.request_id))
-            return
-        try:
-            request = Request(command, submitted_s)
-        except Exception as error:
-            self._emit(RequestFailed(command.request_id, sentence_of(error)))
-            return
-        self._requests[request.request_id] = request
-        self._drafts.stop(request.conversation_id)
-        if not self._loads.is_loading:
-            self._begin(request)
-
-    def _begin(self, request: Request) -> None:
-        """Have the request tokenized and then queue it in the engine."""
-        model = self._model
-        if model is None:
-            self._fail(request, ModelNotLoadedError(NO_MODEL))
-            return
-
-        def queue_it(prepared: Future[Prepared]) -> None:
-            if self._requests.get(request.request_id) is not request or self._engine is None:
-                return  # stopped meanwhile
-            try:
-                for event in request.begin(prepared.result()):
-                    self._emit(event)
-                assert request.sequence is not None, "begun"
-                self._conversations.open(
-                    request.request_id,
-                    request.conversation_id,
-                    request.sequence.token_ids,
-                    lambda: self._enqueue(request),
-                )
-            except Exception as error:
-                self._fail(request, error)
-
-        executor = self._forms if request.has_format else self._texts
-        self._in_background(lambda: request.prepare(model), queue_it, executor)
-
-    def _enqueue(self, request: Request) -> None:
-        """Let a request run whose prompt is as far in the KV cache as it can be without reading."""
-        assert request.sequence is not None, "begun"
-        assert self._engine is not None, "an engine that goes ends its requests"
-        try:
-            self._engine.add(request.sequence)
-        except Exception as error:
-            self._fail(request, error)
 
     # ---------------------------------------------------------------------------------------------- model
 
     def _load(self, command: LoadModel) -> None:
         """Begin a load. What runs on the old model is aborted; what waits for a load waits for this one."""
         if not self._loads.is_loading:
-            self._abort_all()
+            self._requests.abort_all()
         self._stop_loading()
         self._eject()
         self._loads.start(command)
@@ -285,33 +237,33 @@ class _Worker:
         if ended.model is None:
             message = sentence_of(ended.error)
             self._emit(ModelLoadFailed(ended.command.path, message))
-            for request in list(self._requests.values()):
-                self._fail(request, ModelNotLoadedError(f"No model is loaded. {message}"))
+            self._requests.fail_all(ModelNotLoadedError(f"No model is loaded. {message}"))
             return
         self._model = ended.model
         self._engine = self._make_engine(ended.model)
         self._emit(ModelLoaded(ended.model.info, ended.load_ms))
         for notice in ended.model.notices:
             self._emit(Notice(notice))
-        for request in list(self._requests.values()):
-            self._begin(request)
+        self._requests.begin_all()
 
     def _make_engine(self, model: LoadedModel) -> Engine:
         engine = Engine(
             model.backend,
             num_blocks=model.num_blocks,
             context_length=model.info.context_length,
-            on_admitted=self._admitted,
+            on_admitted=self._requests.admitted,
             speculates=self._config.speculates,
             checkpoint_bytes=model.checkpoint_bytes,
         )
         self._conversations.start_engine(engine, model.backend, model.snapshot_key)
+        self._requests.start_engine(engine, model)
         self._decisions.start_engine(engine, model)
         return engine
 
     def _eject(self, flush_s: float = EJECT_FLUSH_S) -> None:
         """Free the model, if there is one, after its conversations were written, for at most ``flush_s``."""
         self._drafts.stop()
+        self._requests.stop_engine()
         self._decisions.stop_engine()
         model, self._model, self._engine = self._model, None, None
         if model is None:
@@ -337,104 +289,14 @@ class _Worker:
         except Exception as error:  # a shortened file, or a defect of our own: start over with an empty KV cache
             _log.exception("the engine failed")
             self._conversations.drop_engine()
-            for request in list(self._requests.values()):
-                self._fail(request, error)
+            self._requests.fail_all(error)
             self._decisions.stop_engine(error)
             assert self._model is not None, "an engine has a model"
             self._engine = self._make_engine(self._model)
             return
         for output in outputs:
-            if self._decisions.take(output.sequence, output.error):
-                continue
-            receiver = self._requests.get(output.sequence.request_id)
-            if receiver is not None:
-                try:
-                    self._deliver(receiver, output, engine)
-                except Exception as error:
-                    engine.finish(output.sequence, FinishReason.ABORTED)
-                    self._fail(receiver, error)
-
-    def _deliver(self, request: Request, output: StepOutput, engine: Engine) -> None:
-        """Turn what a step brought one request into events."""
-        if request.num_completion_tokens == 0:
-            self._emit(request.progress())
-        is_stopped = False
-        for token_id, ranking in itertools.zip_longest(output.token_ids, output.rankings):
-            events, is_stopped = request.push(token_id, ranking)
-            for event in events:
-                self._emit(event)
-            if is_stopped:
-                break
-        if is_stopped:
-            engine.finish(output.sequence, FinishReason.STOP)
-            self._finish(request, FinishReason.STOP)
-        elif output.error is not None:
-            self._fail(request, output.error)
-        elif output.sequence.finish_reason is FinishReason.CONTEXT and request.can_shift:
-            self._shift(request)
-        elif output.sequence.finish_reason is not None:
-            self._finish(request, output.sequence.finish_reason)
-
-    def _shift(self, request: Request) -> None:
-        """Let an answer that has filled the context go on without the oldest turns, where there are some."""
-        assert self._model is not None, "what runs has a model"
-        model = self._model
-
-        def go_on(prepared: Future[Prepared | None]) -> None:
-            if self._requests.get(request.request_id) is not request or self._engine is None:
-                return  # stopped meanwhile
-            try:
-                shifted = prepared.result()
-                if shifted is None:
-                    self._finish(request, FinishReason.CONTEXT)
-                    return
-                for event in request.begin(shifted):
-                    self._emit(event)
-                self._enqueue(request)
-            except Exception as error:
-                self._fail(request, error)
-
-        self._in_background(lambda: request.prepare_shift(model), go_on)
-
-    def _admitted(self, sequence: Sequence) -> None:
-        request = self._requests.get(sequence.request_id)
-        if request is not None:
-            prompt, num_reused = sequence.token_ids[: sequence.num_prompt_tokens], sequence.num_reused_tokens or 0
-            name, conversation_id = request.request_id, request.conversation_id
-            request.reuse = self._conversations.explain(name, conversation_id, prompt, num_reused)
-            self._emit(request.started())
-
-    def _abort(self, request: Request) -> None:
-        self._conversations.abort(request.request_id)
-        if request.sequence is not None and self._engine is not None:
-            self._engine.finish(request.sequence, FinishReason.ABORTED)
-        self._finish(request, FinishReason.ABORTED)
-
-    def _abort_all(self) -> None:
-        for request in list(self._requests.values()):
-            self._abort(request)
-
-    def _finish(self, request: Request, reason: FinishReason) -> None:
-        for event in request.flush():
-            self._emit(event)
-        self._emit(request.finished(reason))
-        self._requests.pop(request.request_id, None)
-        if request.sequence is not None:
-            computed = request.sequence.token_ids[: request.sequence.num_computed_tokens]
-            self._conversations.remember(request.request_id, request.conversation_id, computed)
-
-    def _fail(self, request: Request, error: BaseException) -> None:
-        """End a request with an error; the text so far is delivered."""
-        self._conversations.abort(request.request_id)
-        if not isinstance(error, EngineError):
-            _log.error("request %s failed", request.request_id, exc_info=error)
-        try:
-            for event in request.flush():
-                self._emit(event)
-        except Exception:
-            _log.exception("flushing request %s", request.request_id)
-        self._emit(RequestFailed(request.request_id, sentence_of(error)))
-        self._requests.pop(request.request_id, None)
+            if not self._decisions.take(output.sequence, output.error):
+                self._requests.take(output, engine)
 
     def _emit(self, event: Event) -> None:
         try:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from engine.decision.decider import Decider, PreparedPrompt, prepare
 from engine.errors import ModelNotLoadedError, RequestError, sentence_of
 from engine.protocol import Decide, Decided, Event, RequestFailed
 from engine.request import NO_MODEL
+from engine.request_desk import InBackground
 from engine.scheduler.sequence import Sequence
 
 if TYPE_CHECKING:
     from engine.engine import Engine
     from engine.loader import LoadedModel
-
-
-class InBackground(Protocol):
-    """Runs a job on another thread, and then a function with its future on this one."""
-
-    def __call__(self, job: Callable[[], Any], then: Callable[[Future[Any]], None], /) -> None: ...
 
 
 class DecisionDesk:

@@ -79,30 +79,31 @@ class Scheduler:
         last in this order when others need their blocks. The batch is empty only when nothing waits or runs.
         """
         self._admit()
-        streams, readers = self._turns()
+        turns = self._turns()
+        streams = [sequence for sequence in turns if sequence.is_generating]
+        readers = [sequence for sequence in turns if _is_reading(sequence)]
+        starters = [sequence for sequence in turns if not sequence.is_generating and not _is_reading(sequence)]
+        self._stream_ratio = _stream_ratio(streams, readers)
         scheduled: list[ScheduledSequence] = []
         if readers and (not streams or self._pace.can_read):
-            scheduled = self._read(readers)
-        return Batch(tuple(scheduled or self._generate(streams)))
+            scheduled = self._read([*starters, *readers])
+        return Batch(tuple(scheduled or self._generate([*starters, *streams])))
 
-    def _turns(self) -> tuple[list[Sequence], list[Sequence]]:
-        """The running sequences whose turn it is, those that generate and those that read, the urgent first."""
+    def _turns(self) -> list[Sequence]:
+        """The running sequences whose turn it is, the urgent first."""
         has_foreground = any(sequence.priority > Priority.BACKGROUND for sequence in self._running)
         turns = [each for each in self._running if each.priority > Priority.BACKGROUND or not has_foreground]
-        turns.sort(key=_rank)
-        streams, readers = [each for each in turns if not _is_reading(each)], [*filter(_is_reading, turns)]
-        self._stream_ratio = _stream_ratio(streams, readers)
-        return streams, readers
+        return sorted(turns, key=_rank)
 
     def _read(self, readers: list[Sequence]) -> list[ScheduledSequence]:
-        """The next chunk: of the first prompt, and of others where it leaves room."""
+        """The next chunk: of the first prompt, and of others where it leaves room for all or much of them."""
         room, budget = self._chunk_size.num_tokens, self._max_batch_tokens
         scheduled: list[ScheduledSequence] = []
         for sequence in readers:
-            if scheduled and room < MIN_CHUNK:
-                break
             if sequence.state is not SequenceState.RUNNING:
                 continue  # it gave way to one before it
+            if scheduled and room < min(sequence.num_missing_tokens, MIN_CHUNK):
+                break
             count = _chunk(sequence, room, budget)
             if self._reserve(sequence, count, scheduled):
                 room, budget = room - count, budget - count
@@ -110,7 +111,7 @@ class Scheduler:
         return scheduled
 
     def _generate(self, streams: list[Sequence]) -> list[ScheduledSequence]:
-        """What every stream misses: the token chosen last, none, or some that a constraint forced."""
+        """What each misses: the token chosen last, none, or some that a constraint forced."""
         budget = self._max_batch_tokens
         scheduled: list[ScheduledSequence] = []
         for sequence in streams:
@@ -284,7 +285,7 @@ class Scheduler:
 
 
 def _is_reading(sequence: Sequence) -> bool:
-    """Whether its missing tokens are read in chunks."""
+    """Whether its missing tokens are read in chunks. A single one goes along with any step."""
     return sequence.num_missing_tokens > 1 and not sequence.is_generating
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from engine.protocol import (
     AbortRequest,
+    ContextOverflow,
     ContextPolicy,
     ContextShifted,
     Delta,
@@ -107,18 +108,31 @@ def test_the_other_policy_refuses_with_numbers(engine: EventLog) -> None:
     assert isinstance(end, RequestFailed)
     assert "601 tokens" in end.message
     assert "512" in end.message
+    assert "oldest turns" in end.message
+    assert end.overflow == ContextOverflow(601, False, CONTEXT, can_drop_turns=True)
     assert not engine.of(ContextShifted)
     assert isinstance(_ask(engine, "keep", messages), RequestFinished)
     assert engine.of(ContextShifted, "keep")[0].dropped_messages == (0, 1)
 
 
-def test_a_message_that_cannot_fit_is_refused_with_numbers(engine: EventLog) -> None:
+@pytest.mark.parametrize("policy", ContextPolicy)
+def test_a_message_that_cannot_fit_is_refused_with_numbers(engine: EventLog, policy: ContextPolicy) -> None:
     messages = [Message(Role.USER, "a" * 100), Message(Role.ASSISTANT, "b"), Message(Role.USER, "c" * 600)]
-    end = _ask(engine, "big", messages)
+    end = _ask(engine, "big", messages, policy=policy)
     assert isinstance(end, RequestFailed)
-    assert "601 tokens" in end.message
+    num_tokens = 702 if policy is ContextPolicy.STOP else 601
+    assert f"{num_tokens} tokens" in end.message
     assert "512" in end.message
+    assert "shorten the message" in end.message
+    assert end.overflow == ContextOverflow(num_tokens, False, CONTEXT, can_drop_turns=False)
     assert not engine.of(ContextShifted)
+
+
+def test_a_raw_prompt_that_cannot_fit_is_refused_with_numbers(engine: EventLog) -> None:
+    engine.submit(GenerateRequest("raw", prompt="a" * 600, sampling=GREEDY))
+    end = engine.wait_end("raw")
+    assert isinstance(end, RequestFailed)
+    assert end.overflow == ContextOverflow(601, False, CONTEXT, can_drop_turns=False)
 
 
 def test_an_answer_that_fills_the_context_goes_on_without_the_oldest_turns(engine: EventLog) -> None:
