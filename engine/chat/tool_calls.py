@@ -35,7 +35,9 @@ _SOLAR: Final = re.compile(
     re.DOTALL,
 )
 _MISTRAL: Final = re.compile(
-    r"(?P<name>[\w.\-]+)(?:\[CALL_ID\](?P<id>[^\[]*))?\[ARGS\](?P<arguments>.*?)(?=\[TOOL_CALLS\]|\Z)", re.DOTALL
+    r"(?<![\w.\-])(?P<name>[\w.\-]++)(?:\[CALL_ID\](?P<id>[^\[]*))?\[ARGS\]"
+    r"(?P<arguments>.*?)(?=\[TOOL_CALLS\]|\Z)",
+    re.DOTALL,
 )
 _NAME_AND_JSON: Final = re.compile(
     r"\A(?:functions\.)?(?P<name>[\w.\-]+)\s*(?:>|<\w+>)?\s*(?P<arguments>(?:```(?:json)?\s*)?\{.*)", re.DOTALL
@@ -43,27 +45,25 @@ _NAME_AND_JSON: Final = re.compile(
 _INVOKE: Final = re.compile(
     r'<[\w｜:]*invoke name="(?P<name>[^"]+)"\s*>(?P<body>.*?)(?:</[\w｜:]*invoke>|\Z)', re.DOTALL
 )
-_NAMED_PARAMETER: Final = re.compile(
-    r'<[\w｜:]*parameter name="(?P<key>[^"]+)"(?: string="(?P<is_text>true|false)")?\s*>(?P<value>.*?)'
-    r"</[\w｜:]*parameter>",
-    re.DOTALL,
+_NAMED_PARAMETER: Final = (
+    re.compile(r'<[\w｜:]*parameter name="(?P<key>[^"]+)"(?: string="(?P<is_text>true|false)")?\s*>'),
+    re.compile(r"</[\w｜:]*parameter>"),
 )
-_TAG: Final = re.compile(r"<(?P<key>[\w.\-]+)>(?P<value>.*?)</(?P=key)>", re.DOTALL)
+_TAG: Final = re.compile(r"<(?P<key>[\w.\-]+)>")
 _FUNCTION: Final = re.compile(r"<function=(?P<name>[^>\s]+)>(?P<body>.*?)(?:</function>|\Z)", re.DOTALL)
-_PARAMETER: Final = re.compile(r"<parameter=(?P<key>[^>]+)>(?P<value>.*?)</parameter>", re.DOTALL)
-_ARGUMENT: Final = re.compile(
-    r"<arg_key>\s*(?P<key>.*?)\s*</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>", re.DOTALL
-)
+_PARAMETER: Final = re.compile(r"<parameter=(?P<key>[^>]+)>"), re.compile("</parameter>")
+_ARGUMENT: Final = re.compile("<arg_key>"), re.compile("</arg_value>")
+_ARGUMENT_MIDDLE: Final = re.compile(r"</arg_key>\s*<arg_value>")
 _KIMI_3: Final = re.compile(
     r'<\|open\|>call tool="(?P<name>[^"]+)"[^<]*<\|sep\|>(?P<body>.*?)(?:<\|close\|>call<\|sep\|>|\Z)', re.DOTALL
 )
-_KIMI_3_ARGUMENT: Final = re.compile(
-    r'<\|open\|>argument key="(?P<key>[^"]+)"(?: type="(?P<type>\w+)")?[^<]*<\|sep\|>(?P<value>.*?)'
-    r"<\|close\|>argument<\|sep\|>",
-    re.DOTALL,
+_KIMI_3_ARGUMENT: Final = (
+    re.compile(r'<\|open\|>argument key="(?P<key>[^"]+)"(?: type="(?P<type>\w+)")?[^<]*<\|sep\|>'),
+    re.compile(r"<\|close\|>argument<\|sep\|>"),
 )
 _GEMMA_CALL: Final = re.compile(r"call:(?P<name>[\w.\-]+)\s*(?=\{)")
 _GEMMA_WORD: Final = re.compile(r'<\|"\|>(?P<text>.*?)<\|"\|>|(?P<bare>[^{}\[\]:,]+)', re.DOTALL)
+_MAX_GEMMA_FAILURES: Final = 16  # beginnings of calls that are none
 _FENCE: Final = re.compile(r"\A\s*```\w*\s*|\s*```\s*\Z")
 
 
@@ -117,6 +117,30 @@ def _value(text: str, declared: str) -> Any:
     return text if value is None and text.strip() != "null" else value
 
 
+def _enclosed(text: str, marks: tuple[re.Pattern[str], re.Pattern[str]]) -> Iterator[tuple[re.Match[str], str]]:
+    """Matches of an opening mark, each with the text up to the closing one; in time with the length of ``text``."""
+    opening, closing = marks
+    start = opening.search(text)
+    while start is not None and (end := closing.search(text, start.end())) is not None:
+        yield start, text[start.end() : end.start()]
+        start = opening.search(text, end.end())
+
+
+def _tags(text: str) -> Iterator[tuple[str, str]]:
+    """Names and contents of tags that are closed, outer ones."""
+    unclosed: set[str] = set()
+    start = _TAG.search(text)
+    while start is not None:
+        name, position = start["key"], start.end()
+        end = -1 if name in unclosed else text.find(f"</{name}>", position)
+        if end < 0:
+            unclosed.add(name)
+        else:
+            yield name, text[position:end]
+            position = end + len(name) + 3
+        start = _TAG.search(text, position)
+
+
 # ------------------------------------------------------------------------------------------------------- ways
 
 
@@ -137,11 +161,11 @@ def _invokes(text: str, types: Types) -> Iterator[Found]:
     for match in _INVOKE.finditer(text):
         declared = types.get(match["name"], {})
         arguments: dict[str, Any] = {}
-        for parameter in _NAMED_PARAMETER.finditer(match["body"]):
-            is_text = {"true": "string", "false": ""}.get(parameter["is_text"], declared.get(parameter["key"], ""))
-            arguments[parameter["key"]] = _value(parameter["value"], is_text)
-        for tag in _TAG.finditer(match["body"]) if not arguments else ():
-            arguments[tag["key"]] = _value(tag["value"], declared.get(tag["key"], ""))
+        for mark, value in _enclosed(match["body"], _NAMED_PARAMETER):
+            is_text = {"true": "string", "false": ""}.get(mark["is_text"], declared.get(mark["key"], ""))
+            arguments[mark["key"]] = _value(value, is_text)
+        for key, value in _tags(match["body"]) if not arguments else ():
+            arguments[key] = _value(value, declared.get(key, ""))
         yield match["name"], arguments, ""
 
 
@@ -150,9 +174,9 @@ def _functions(text: str, types: Types) -> Iterator[Found]:
     for match in _FUNCTION.finditer(text):
         declared = types.get(match["name"], {})
         arguments: Any = {}
-        for parameter in _PARAMETER.finditer(match["body"]):
-            value = parameter["value"].removeprefix("\n").removesuffix("\n")
-            arguments[parameter["key"]] = _value(value, declared.get(parameter["key"], ""))
+        for mark, value in _enclosed(match["body"], _PARAMETER):
+            value = value.removeprefix("\n").removesuffix("\n")
+            arguments[mark["key"]] = _value(value, declared.get(mark["key"], ""))
         yield match["name"], arguments or match["body"].strip() or "{}", ""
 
 
@@ -161,22 +185,31 @@ def _arguments(text: str, types: Types) -> Iterator[Found]:
     if "<arg_key>" in text:
         name = text.partition("<arg_key>")[0].strip()
         declared = types.get(name, {})
-        pairs = _ARGUMENT.finditer(text)
-        yield name, {pair["key"]: _value(pair["value"], declared.get(pair["key"], "")) for pair in pairs}, ""
+        arguments: dict[str, Any] = {}
+        for _, pair in _enclosed(text, _ARGUMENT):
+            middle = _ARGUMENT_MIDDLE.search(pair)
+            if middle is not None:
+                key = pair[: middle.start()].rpartition("<arg_key>")[2].strip()
+                arguments[key] = _value(pair[middle.end() :], declared.get(key, ""))
+        yield name, arguments, ""
 
 
 def _kimi_3(text: str, types: Types) -> Iterator[Found]:
     for match in _KIMI_3.finditer(text):
-        pairs = _KIMI_3_ARGUMENT.finditer(match["body"])
-        yield match["name"], {pair["key"]: _value(pair["value"], pair["type"] or "") for pair in pairs}, ""
+        pairs = _enclosed(match["body"], _KIMI_3_ARGUMENT)
+        yield match["name"], {mark["key"]: _value(value, mark["type"] or "") for mark, value in pairs}, ""
 
 
 def _gemma(text: str, types: Types) -> Iterator[Found]:
     """``call:f{a:<|"|>text<|"|>,b:[1,2]}``."""
+    num_failures = 0
     for match in _GEMMA_CALL.finditer(text):
         try:
             arguments, _ = _gemma_value(text, match.end(), 0)
         except ValueError:
+            num_failures += 1
+            if num_failures == _MAX_GEMMA_FAILURES:
+                return
             continue
         yield match["name"], arguments, ""
 
@@ -255,8 +288,12 @@ def _python(text: str, types: Types) -> Iterator[Found]:
         if all(isinstance(call, ast.Call) and not call.args for call in calls):
             for call in calls:
                 assert isinstance(call, ast.Call)
-                yield ast.unparse(call.func), {str(k.arg): _literal(k.value) for k in call.keywords}, ""
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+                if any(keyword.arg is None for keyword in call.keywords):
+                    return
+                arguments = {str(k.arg): _literal(k.value) for k in call.keywords}
+                json.dumps(arguments)  # sets, bytes and complex numbers are none
+                yield ast.unparse(call.func), arguments, ""
+    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
         return
 
 

@@ -222,3 +222,63 @@ def test_ids_that_a_family_writes_are_kept() -> None:
     assert parse_calls(written)[0].call_id == "functions.f:3"
     assert parse_calls('[{"name": "f", "arguments": {}, "id": "abc"}]')[0].call_id == "abc"
     assert len(parse_calls('{"name": "f"}')[0].call_id) == 9, "as Mistral's templates demand"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f(a=1+2j)",
+        "f(a=b'x')",
+        "f(a={1, 2})",
+        "f(a={(1, 2): 3})",
+        "f(a=...)",
+        "f(a=__import__('os'))",
+        "f(*a)",
+        "f(**{})",
+        "f(",
+        "lambda: 1",
+        '{"name": 3}',
+        '{"name": "f"',
+        "[1, 2]",
+        "call:f{a",
+        "call:f" + "{" * 60,
+        "<invoke name=f>",
+    ],
+)
+def test_what_is_no_call_is_none(text: str) -> None:
+    assert parse_calls(text, [WEATHER]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('<invoke name="f"><a>1</a><b><a>2</a></b><c>', {"a": 1, "b": "<a>2</a>"}),
+        ("<function=f><parameter=a>1</parameter><parameter=b>2", {"a": 1}),
+        ("f<arg_key>a</arg_key>oops<arg_key>b</arg_key><arg_value>1</arg_value><arg_key>c", {"b": 1}),
+        ("f<arg_key>a</arg_key><arg_value>1", {}),
+    ],
+)
+def test_of_calls_that_break_off_what_is_whole_counts(text: str, expected: dict[str, object]) -> None:
+    (call,) = parse_calls(text)
+    assert (call.name, json.loads(call.arguments)) == ("f", expected)
+
+
+@pytest.mark.parametrize("beginning", ["", "[ARGS]", '<invoke name="f">', "<function=f>", "call:f{", "f<arg_key>"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "f",
+        "<a>",
+        "<arg_key>",
+        "<parameter=a>",
+        '<parameter name="a">',
+        "call:f{",
+        "{",
+        "[",
+        "(",
+        "<|tool_call_begin|>",
+    ],
+)
+def test_nonsense_is_read_in_time_with_its_length(beginning: str, unit: str) -> None:
+    """Of which patterns that look ahead from every place would take minutes."""
+    assert len(parse_calls(beginning + unit * (60_000 // len(unit)))) <= 1
