@@ -348,8 +348,9 @@ class ChannelSplitter:
     def _is_complete(self, position: int, marker: str) -> bool:
         """Whether ``marker`` is no header, or one whose end has come soon enough."""
         header = self._channels.header
-        is_header = header is not None and marker in header.starts
-        return not is_header or self._held.find(header.end, position, position + _MAX_HEADER + len(header.end)) >= 0
+        if header is None or marker not in header.starts:
+            return True
+        return self._held.find(header.end, position, position + _MAX_HEADER + len(header.end)) >= 0
 
     def _may_become_complete(self, position: int) -> bool:
         """Whether the end of the header at ``position`` may still come."""
