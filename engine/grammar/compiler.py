@@ -97,13 +97,21 @@ def _lark_of_gbnf(text: str) -> str:
 
 
 def violations(schema: Any, value: Any) -> list[str]:
-    """What is wrong with a value, one sentence for each fault with its path; empty where it is valid."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import validator_for
+    """What is wrong with a value, one sentence for each fault with its path; empty where it is valid.
+
+    A value that cannot be judged is not valid: a sentence says so.
+    """
+    from jsonschema import Draft7Validator, Draft202012Validator
+    from jsonschema.validators import extend, validator_for
 
     kind = validator_for(schema, default=Draft202012Validator)
+    # Later drafts leave this keyword to older ones and would let everything through.
+    kind = extend(kind, {"dependencies": Draft7Validator.VALIDATORS["dependencies"]})
     found = []
-    for error in kind(schema, format_checker=kind.FORMAT_CHECKER).iter_errors(value):
-        path = "/".join(["#", *(str(step) for step in error.absolute_path)])
-        found.append(f"{path}: {error.message[:200]}.")
+    try:
+        for error in kind(schema, format_checker=kind.FORMAT_CHECKER).iter_errors(value):
+            path = "/".join(["#", *(str(step) for step in error.absolute_path)])
+            found.append(f"{path}: {error.message[:200]}.")
+    except Exception as error:  # an expression, number or reference that the validator cannot handle
+        found.append(f"#: the answer could not be checked against the schema ({str(error)[:200]}).")
     return found

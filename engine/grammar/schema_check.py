@@ -10,9 +10,11 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.grammar import formats
 from engine.grammar.base_case import endless_paths
 from engine.grammar.schema_tree import (
     MAX_SCHEMAS,
@@ -43,18 +45,6 @@ _UNSUPPORTED: Final[dict[str, Any]] = {
     "unevaluatedProperties": True,
 }
 _COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-# Formats that the grammar library knows.
-_KNOWN_FORMATS: Final = frozenset(
-    ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri", "unknown")
-)
-# Formats that the specification defines and the library does not know.
-_OTHER_FORMATS: Final = frozenset(
-    (
-        *("idn-email", "idn-hostname", "uri-reference", "iri", "iri-reference", "uri-template"),
-        *("json-pointer", "relative-json-pointer", "regex"),
-    )
-)
-_CHECKABLE_FORMATS: Final = frozenset(("regex", "idn-email"))
 _MAX_PROBLEMS: Final = 20
 _MAX_TRIALS: Final = 200  # compilations spent on finding what the library objects to
 _STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -143,6 +133,8 @@ def _check_references(schema: Schema) -> list[SchemaProblem]:
             elif references.find(part[keyword]) is None:
                 reason = f"{_short(part[keyword])!r} is not in this schema, and nothing is fetched from elsewhere"
                 problems.append(_problem(path, keyword, f"{reason}; put it below $defs."))
+            elif "$id" in part and part is not schema:
+                problems.append(_problem(path, "$id", 'beside "$ref" drafts read it differently; take it out.'))
     if not problems:
         reason = "this recursion has no end: every instance would have to contain another; make a part optional."
         problems = [_problem(path, "$ref", reason) for path in endless_paths(schema, references)]
@@ -170,7 +162,7 @@ def _simplify(schema: Schema) -> list[str]:
             if isinstance(part.get(keyword), float) and math.isfinite(part[keyword]):
                 part[keyword] = int(part[keyword])
         given = part.get("format")
-        if isinstance(given, str) and given not in _KNOWN_FORMATS | _OTHER_FORMATS:
+        if isinstance(given, str) and not formats.is_defined(given):
             del part["format"]
             notices.append(f"{path}/format: {_short(given)!r} is no format of JSON Schema and is only a remark.")
     return notices
@@ -186,10 +178,10 @@ def _take_out_unsupported(schema: Schema) -> list[SchemaProblem]:
             del part[keyword]
             reason = f'"{keyword}" cannot be honoured while an answer is generated.'
             problems.append(_problem(path, keyword, reason, can_check_afterwards=True))
-        if part.get("format") in _OTHER_FORMATS:
-            is_checkable = part["format"] in _CHECKABLE_FORMATS
-            reason = f"the format {part.pop('format')!r} cannot be honoured while an answer is generated."
-            problems.append(_problem(path, "format", reason, can_check_afterwards=is_checkable))
+        if part.get("format") in formats.UNKNOWN:
+            reason = f"the format {part.pop('format')!r} cannot be honoured."
+            problems.append(_problem(path, "format", reason))
+        formats.put_exactly(part)
     return problems
 
 
@@ -220,13 +212,27 @@ def _take_out_refused(schema: Schema) -> list[SchemaProblem]:
         if not refused:
             return [*problems, _problem("#", "", f"the schema cannot be honoured: {objection}.")]
         for path, part, keyword in refused:
-            is_replaceable = keyword in _REPLACEABLE and "nsatisfiable" not in objection
+            is_replaceable = (
+                keyword in _REPLACEABLE and "nsatisfiable" not in objection and _can_be_checked(part, keyword)
+            )
             reason = _in_words(part, keyword, objection)
             problems.append(_problem(path, keyword, f"{reason}.", can_check_afterwards=is_replaceable))
             if not is_replaceable:
                 return problems
             _replace(part, keyword)
     return problems
+
+
+def _can_be_checked(part: Schema, keyword: str) -> bool:
+    """Whether ``violations`` could judge what is left out: not where Python does not know an expression."""
+    value = part[keyword]
+    expressions = [value] if keyword == "pattern" else list(value) if keyword == "patternProperties" else []
+    try:
+        for expression in expressions:
+            re.compile(expression)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True
 
 
 def _in_words(part: Schema, keyword: str, reason: str) -> str:

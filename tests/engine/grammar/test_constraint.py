@@ -224,3 +224,22 @@ def test_other_threads_run_while_a_vocabulary_is_indexed() -> None:
         watcher.join()
     assert sum(gaps) > 0.5 * took
     assert len(gaps) > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("date", ["2024-02-29", "2000-02-29", "2023-04-30"], ["2023-02-29", "2100-02-29", "2023-04-31"]),
+        ("date", ["0001-01-01", "2023-12-31"], ["2023-00-10", "2023-13-01", "2023-01-32", "2023-1-1", "2024-02-30"]),
+        ("time", ["23:59:60Z", "01:02:03.5+02:00"], ["24:00:00Z", "22:59:60Z", "01:02:03", "23:59:60+01:00"]),
+        ("date-time", ["2024-02-29T00:00:00Z"], ["2023-02-29T00:00:00Z", "2024-02-29 00:00:00Z"]),
+        ("hostname", ["a", "a-b.example", "a" * 63, "a--b"], ["-a", "a-", "ab--c", "a" * 64, "a..b", "a." * 127 + "a"]),
+    ],
+)  # fmt: skip
+def test_formats_are_exact(name: str, good: list[str], bad: list[str]) -> None:
+    schema = {"type": "string", "format": name}
+    for text in good:
+        assert accepts(schema, json.dumps(text)), text
+        assert accepts(schema | {"minLength": 1, "pattern": "^."}, json.dumps(text)), text
+    for text in bad:
+        assert not accepts(schema, json.dumps(text)), text

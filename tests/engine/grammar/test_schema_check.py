@@ -140,7 +140,7 @@ def test_an_unknown_format_is_a_remark_and_a_known_one_a_rule() -> None:
     assert checked.problems == ()
     assert "semver" in checked.notices[0]
     assert problems_of({"type": "string", "format": "json-pointer"}) == [("#", "format", False)]
-    assert problems_of({"type": "string", "format": "regex"}) == [("#", "format", True)]
+    assert problems_of({"type": "string", "format": "regex"}) == [("#", "format", False)]
 
 
 def test_a_large_bound_is_a_counter() -> None:
@@ -157,3 +157,23 @@ def test_violations_name_the_place() -> None:
     schema = {"properties": {"tags": {"type": "array", "uniqueItems": True}}}
     assert violations(schema, {"tags": [1, 2]}) == []
     assert violations(schema, {"tags": [1, 1]}) == ["#/tags: [1, 1] has non-unique elements."]
+
+
+def test_what_cannot_be_checked_is_refused_and_never_valid() -> None:
+    # Look-ahead can be checked afterwards; an escape that Python does not know cannot.
+    assert problems_of({"type": "string", "pattern": "^(?!a)b$"}) == [("#", "pattern", True)]
+    assert problems_of({"type": "string", "pattern": r"^(?!a)\cA$"}) == [("#", "pattern", False)]
+    (fault,) = violations({"pattern": r"\cA"}, "a")
+    assert "could not be checked" in fault
+
+
+def test_a_keyword_of_older_drafts_is_checked_whatever_the_draft() -> None:
+    schema = {"dependencies": {"a": ["b"], "c": {"required": ["d"]}}}
+    assert problems_of(schema) == [("#", "dependencies", True)]
+    assert violations(schema, {"a": 1, "b": 2}) == []
+    assert len(violations(schema, {"a": 1, "c": 2})) == 2
+
+
+def test_a_name_beside_a_reference_is_refused() -> None:
+    schema = {"$defs": {"a": {}}, "properties": {"b": {"$id": "http://x/y", "$ref": "#/$defs/a"}}}
+    assert ("#/properties/b", "$id", False) in problems_of(schema)
