@@ -106,7 +106,7 @@ def violations(schema: Any, value: Any) -> list[str]:
 
     kind = validator_for(schema, default=Draft202012Validator)
     # Later drafts leave this keyword to older ones and would let everything through.
-    kind = extend(kind, {"dependencies": Draft7Validator.VALIDATORS["dependencies"]})
+    kind = extend(kind, {"dependencies": Draft7Validator.VALIDATORS["dependencies"]})  # type: ignore[no-untyped-call]
     found = []
     try:
         for error in kind(schema, format_checker=kind.FORMAT_CHECKER).iter_errors(value):
