@@ -59,9 +59,11 @@ class DownloadQueue(QObject):
         if (self._folder / ".downloads").is_dir():
             self._do(lambda downloads: downloads.start())
 
-    def add(self, endpoint: str, repository: str, revision: str, version: Version) -> None:
-        """Download a version."""
-        self._do(lambda downloads: downloads.add(endpoint, repository, revision, version))
+    def add(
+        self, endpoint: str, repository: str, revision: str, version: Version, *, is_repair: bool = False
+    ) -> None:
+        """Download a version; ``is_repair`` where its files may be here already, but not right."""
+        self._do(lambda downloads: downloads.add(endpoint, repository, revision, version, is_repair=is_repair))
 
     def set_folder(self, folder: Path) -> None:
         """The models folder lies elsewhere now; there must be no downloads."""

@@ -51,6 +51,10 @@ class HubCard(QFrame):
         self._badge = Label("", "badge")
         self._badge.hide()
         self._is_recommended = False
+        self._buttons: dict[str, tuple[LookButton, Version]] = {}
+        self._speeds: list[tuple[Label, Advice | None]] = []
+        self._busy: set[str] = set()
+        self._here: set[str] = set()
         self._facts = Label(facts_of(model), "muted")
         self._facts.setWordWrap(True)
         count = tr("{count} downloads", count=count_text(model.downloads))
@@ -86,6 +90,9 @@ class HubCard(QFrame):
         self._grid = QGridLayout(self._rows)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._rows.hide()
+        self._settings = Label("", "help")
+        self._settings.setWordWrap(True)
+        self._settings.hide()
         self._about_row = QHBoxLayout()
         self._about_row.addWidget(self._about)
         self._about_row.addWidget(self._more)
@@ -94,6 +101,7 @@ class HubCard(QFrame):
         self._column.addLayout(self._head)
         self._column.addWidget(self._notice)
         self._column.addWidget(self._rows)
+        self._column.addWidget(self._settings)
         self._column.addLayout(self._about_row)
         self._column.addWidget(self._text)
         self._apply_metrics()
@@ -129,7 +137,25 @@ class HubCard(QFrame):
         for number, version in enumerate(detail.repository.groups.versions):
             self._add_row(2 * number + 1, detail, version)
         self._rows.setVisible(bool(detail.repository.groups.versions))
+        best = detail.advices.get(detail.recommended or "")
+        self._settings.setText(settings_text(detail.recommended or "", best))
+        self._settings.setVisible(bool(self._settings.text()))
+        self._show_states()
         self._fit_width()
+
+    def show_states(self, busy: set[str], here: set[str]) -> None:
+        """Say which versions come at the moment, by label, and which are here already, by their files' names."""
+        if (busy, here) != (self._busy, self._here):
+            self._busy, self._here = busy, here
+            self._show_states()
+
+    def _show_states(self) -> None:
+        for label, (button, version) in self._buttons.items():
+            is_busy = label in self._busy
+            is_here = version.files[0].path.rpartition("/")[2] in self._here
+            button.setText(tr("Downloading…") if is_busy else tr("Already here") if is_here else tr("Download"))
+            button.setEnabled(not (is_busy or is_here))
+            button.setAccessibleName(f"{button.text()}: {self.model.name} {label}")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -145,6 +171,8 @@ class HubCard(QFrame):
             cell = item.widget() if item is not None else None
             if isinstance(cell, Label):
                 cell.setVisible(is_wide)
+        for label, advice in self._speeds:
+            label.setText(speed_text(advice, is_short=not is_wide))
 
     def _add_row(self, place: int, detail: HubDetail, version: Version) -> None:
         line = QFrame()
@@ -159,14 +187,14 @@ class HubCard(QFrame):
             Label(speed_text(advice), "muted" if advice is None else ""),
             Label(word(version.quality.words)),
         ]
-        cells[3].setWordWrap(True)
+        self._speeds.append((cells[3], advice))
         for column, cell in enumerate(cells):
             self._grid.addWidget(cell, place + 1, column)
         if version.missing:
             self._grid.addWidget(Label(tr("files are missing"), "caution"), place + 1, 5)
             return
         button = LookButton(self._theme, tr("Download"), "primary" if is_best else "")
-        button.setAccessibleName(tr("Download {name}", name=f"{self.model.name} {version.label}"))
+        self._buttons[version.label] = button, version
         button.clicked.connect(lambda: self.download_requested.emit(detail, version.label))
         self._grid.addWidget(button, place + 1, 5)
 
@@ -203,14 +231,30 @@ def facts_of(model: HubModel) -> str:
     return " · ".join(facts)
 
 
-def speed_text(advice: Advice | None) -> str:
-    """Tokens a second and how long a long text takes."""
+def speed_text(advice: Advice | None, *, is_short: bool = False) -> str:
+    """Tokens a second and, unless it is to be short, how long a long text takes."""
     if advice is None:
         return tr("unknown")
     digits = 0 if advice.tokens_per_second >= 10 else 1
     rate = localised(f"{advice.tokens_per_second:,.{digits}f}")
+    if is_short:
+        return tr("about {rate} tok/s", rate=rate)
     seconds = localised(f"{advice.read_seconds:,.0f}")
     return tr("about {rate} tok/s, 4k read in {seconds} s", rate=rate, seconds=seconds)
+
+
+def settings_text(label: str, advice: Advice | None) -> str:
+    """Which context and KV cache the best version can have here; "" where there is nothing to say."""
+    if advice is None or not advice.best_context:
+        return ""
+    context = f"{advice.best_context // 1024}k" if advice.best_context >= 1024 else str(advice.best_context)
+    if advice.best_kv_type == "q8_0":
+        return tr(
+            "{version} can have a context of {context} here if the memory of what was read is compact.",
+            version=label,
+            context=context,
+        )
+    return tr("{version} can have a context of {context} here.", version=label, context=context)
 
 
 def _shortened(name: str) -> str:

@@ -40,6 +40,8 @@ class HubResults(QWidget):
         self._theme = theme
         self._cards: dict[str, HubCard] = {}
         self._has_searched = False
+        self._busy: set[tuple[str, str]] = set()
+        self._here: set[tuple[str, str]] = set()
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("Find a model: words of its name, then Enter"))
         self.search.setAccessibleName(tr("Find a model at the hub"))
@@ -78,6 +80,15 @@ class HubResults(QWidget):
         """Whether there is a card for this repository."""
         return repository in self._cards
 
+    def show_states(self, busy: set[tuple[str, str]], here: set[tuple[str, str]]) -> None:
+        """Say what comes at the moment, by repository and label, and what is here, by repository and file name."""
+        self._busy, self._here = busy, here
+        for repository, card in self._cards.items():
+            card.show_states(
+                {label for name, label in busy if name == repository},
+                {file for name, file in here if name == repository},
+            )
+
     def _ask(self) -> None:
         self._has_searched = True
         self._clear()
@@ -97,6 +108,7 @@ class HubResults(QWidget):
             card.download_requested.connect(self.download_requested)
             self._cards[model.repository] = card
             self._column.addWidget(card)
+        self.show_states(self._busy, self._here)
         if models:
             self._say("")
             next(iter(self._cards.values())).open()

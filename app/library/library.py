@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -18,12 +20,22 @@ _log = logging.getLogger(__name__)
 CLOSING_WAIT_S = 0.2
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What one look found."""
+
+    models: list[FoundModel]
+    starter: Path | None
+    person_folders: dict[Path, bool]
+
+
 class ModelLibrary(QObject):
     """Looks through the models folder, the person's other folders, and those of other programs.
 
     Attributes:
         folder: the models folder.
         models: what the last look found.
+        person_folders: the person's own folders, each with whether it is there.
 
     Signals:
         found(entries, starter): a list of ModelEntry, and the starter model's path or None.
@@ -43,7 +55,8 @@ class ModelLibrary(QObject):
         super().__init__(parent)
         self.folder = folder
         self.models: list[FoundModel] = []
-        self._person_folders = person_folders
+        self.person_folders: dict[Path, bool] = {}
+        self._list_person_folders = person_folders
         self._find_places = find_places
         self._scanner = Scanner()
         self._runner = TaskRunner("model library", self)
@@ -65,15 +78,17 @@ class ModelLibrary(QObject):
         self._is_closed = True
         self._runner.close(CLOSING_WAIT_S)
 
-    def _look(self) -> tuple[list[FoundModel], Path | None]:
-        places = [Place(Origin.OWN, self.folder), *self._find_places(self._person_folders())]
-        return self._scanner.scan(places), find_starter(self.folder)
+    def _look(self) -> _Look:
+        folders = self._list_person_folders()
+        places = [Place(Origin.OWN, self.folder), *self._find_places(folders)]
+        are_there = {folder: os.path.isdir(folder) for folder in folders}
+        return _Look(self._scanner.scan(places), find_starter(self.folder), are_there)
 
-    def _on_looked(self, result: tuple[list[FoundModel], Path | None]) -> None:
+    def _on_looked(self, look: _Look) -> None:
         self._is_scanning = False
-        models, starter = result
-        is_new = models != self.models
-        self.models = models
+        models, starter = look.models, look.starter
+        is_new = (models, look.person_folders) != (self.models, self.person_folders)
+        self.models, self.person_folders = models, look.person_folders
         self.found.emit([entry_of(model) for model in models if model.state is not FileState.COMPANION], starter)
         if is_new:
             self.models_changed.emit()

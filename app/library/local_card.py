@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
@@ -13,8 +14,10 @@ from app.library.words import word
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
-from app.widgets.label import ElidingLabel, Label
-from engine.library import FileState, FoundModel, Origin
+from app.widgets.label import ElidingLabel, Label, plain_tooltip
+from engine.library import FileState, FoundModel, Origin, repair_of
+
+_ROW_PX = 34
 
 
 class LocalCard(QFrame):
@@ -22,16 +25,20 @@ class LocalCard(QFrame):
 
     Signals:
         chat_requested(path): load it and talk.
+        repair_requested(model): do what helps it.
         verify_requested(model), show_requested(model), delete_requested(model): from a row's menu.
         import_requested, folder_requested: add a file, or a folder to be looked through.
+        folder_removed(path): look through this folder no more.
     """
 
     chat_requested = Signal(object)
+    repair_requested = Signal(object)
     verify_requested = Signal(object)
     show_requested = Signal(object)
     delete_requested = Signal(object)
     import_requested = Signal()
     folder_requested = Signal()
+    folder_removed = Signal(object)
 
     def __init__(self, theme: Theme, speed_of: Callable[[FoundModel], str], parent: QWidget | None = None) -> None:
         """``speed_of`` gives the words for a model's speed here; "" where nothing is known."""
@@ -41,6 +48,7 @@ class LocalCard(QFrame):
         self._speed_of = speed_of
         self._models: list[FoundModel] = []
         self._loaded = ""
+        self._folders: Mapping[Path, bool] = {}
         self._import = LookButton(theme, tr("Add a file…"))
         self._import.clicked.connect(self.import_requested)
         self._folder = LookButton(theme, tr("Add a folder…"))
@@ -58,9 +66,14 @@ class LocalCard(QFrame):
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
 
-    def show_models(self, models: list[FoundModel], loaded: str) -> None:
-        """Show these models; ``loaded`` is the path of the one in memory, or ""."""
-        self._models, self._loaded = models, loaded
+    def show_models(self, models: list[FoundModel], loaded: str, folders: Mapping[Path, bool]) -> None:
+        """Show these models.
+
+        Args:
+            loaded: path of the one in memory, or "".
+            folders: the person's own, each with whether it is there.
+        """
+        self._models, self._loaded, self._folders = models, loaded, folders
         self._empty.setVisible(not models)
         old = self._rows
         self._rows = QWidget()
@@ -73,14 +86,13 @@ class LocalCard(QFrame):
         grid.setColumnStretch(4, 3)
         for number, model in enumerate(models):
             self._add_row(grid, 2 * number, model)
+        for number, (folder, is_there) in enumerate(folders.items(), len(models)):
+            self._add_folder(grid, 2 * number, folder, is_there)
         self._column.replaceWidget(old, self._rows)
         old.deleteLater()
 
     def _add_row(self, grid: QGridLayout, place: int, model: FoundModel) -> None:
-        if place:
-            line = QFrame()
-            line.setProperty("look", "line")
-            grid.addWidget(line, place - 1, 0, 1, 7)
+        self._begin_row(grid, place)
         is_loaded = str(model.path) == self._loaded
         is_ready = model.state is FileState.READY
         grid.addWidget(ElidingLabel(model.name, "strong" if is_loaded else ""), place, 0)
@@ -90,8 +102,8 @@ class LocalCard(QFrame):
         if is_ready:
             grid.addWidget(ElidingLabel(self._speed_of(model), "muted"), place, 4)
         else:
-            state = ElidingLabel(state_text(model), "caution")
-            state.setToolTip("" if "<" in model.problem else model.problem)
+            state = ElidingLabel(word(model.state.value), "caution")
+            state.setToolTip(plain_tooltip(model.problem))
             grid.addWidget(state, place, 4)
         if is_loaded:
             grid.addWidget(Label(tr("loaded"), "badge"), place, 5)
@@ -100,9 +112,34 @@ class LocalCard(QFrame):
             chat.setAccessibleName(tr("Chat with {name}", name=model.name))
             chat.clicked.connect(partial(self.chat_requested.emit, model.path))
             grid.addWidget(chat, place, 5)
+        elif (repair := repair_of(model)) is not None:
+            button = LookButton(self._theme, word(repair.value))
+            button.setAccessibleName(f"{word(repair.value)}: {model.name}")
+            button.setToolTip(plain_tooltip(model.problem))
+            button.clicked.connect(partial(self.repair_requested.emit, model))
+            grid.addWidget(button, place, 5)
         more = IconButton(self._theme, "more", tr("More for {name}", name=model.name))
         more.clicked.connect(partial(self._show_menu, model, more))
         grid.addWidget(more, place, 6)
+
+    def _add_folder(self, grid: QGridLayout, place: int, folder: Path, is_there: bool) -> None:
+        """A folder that the person added, and the way to take it off again."""
+        self._begin_row(grid, place)
+        grid.addWidget(ElidingLabel(str(folder), "muted"), place, 0, 1, 4)
+        words = tr("looked through, too") if is_there else tr("cannot be reached")
+        grid.addWidget(ElidingLabel(words, "muted" if is_there else "caution"), place, 4)
+        remove = LookButton(self._theme, tr("Remove from the list"))
+        remove.setAccessibleName(tr("Remove {folder} from the list", folder=folder))
+        remove.clicked.connect(partial(self.folder_removed.emit, folder))
+        grid.addWidget(remove, place, 5)
+
+    def _begin_row(self, grid: QGridLayout, place: int) -> None:
+        """A line above, and the height of a row with a button."""
+        if place:
+            line = QFrame()
+            line.setProperty("look", "line")
+            grid.addWidget(line, place - 1, 0, 1, 7)
+        grid.setRowMinimumHeight(place, self._theme.px(_ROW_PX))
 
     def _show_menu(self, model: FoundModel, button: QWidget) -> None:
         menu = QMenu(self)
@@ -118,8 +155,8 @@ class LocalCard(QFrame):
         self._column.setContentsMargins(px(16), px(14), px(16), px(14))
         self._column.setSpacing(px(10))
         self._head.setSpacing(px(6))
-        if self._models:
-            self.show_models(self._models, self._loaded)
+        if self._models or self._folders:
+            self.show_models(self._models, self._loaded, self._folders)
 
 
 def origin_text(model: FoundModel) -> str:
@@ -129,9 +166,3 @@ def origin_text(model: FoundModel) -> str:
     if model.origin is Origin.PERSON:
         return model.path.parent.name
     return tr("{program}, read in place", program=model.origin.value)
-
-
-def state_text(model: FoundModel) -> str:
-    """What is wrong, and the one thing to do."""
-    action = model.state.action
-    return word(model.state.value) + (f" · {word(action)}" if action else "")

@@ -23,7 +23,7 @@ from app.translation import localised, tr, trn
 from app.widgets.label import ElidingLabel
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar, ScrollingColumn
-from engine.library import FileState, FoundModel
+from engine.library import FileState, FoundModel, Repair, repair_of
 
 _COLUMN_PX = 1000
 
@@ -53,7 +53,7 @@ class ModelsPage(QWidget):
         self.results = HubResults(work.search, theme)
         self.first_focus = self.results.search
         self._starter = StarterCard(theme)
-        self.local = LocalCard(theme, work.speed_text)
+        self.local = LocalCard(theme, work.speeds.text_of)
         self._storage = StorageCard(theme)
         self._download_box = QVBoxLayout()
         self._lay_out()
@@ -68,7 +68,7 @@ class ModelsPage(QWidget):
     def _lay_out(self) -> None:
         bar = PageBar(self._theme, tr("Models"), self._machine)
         bar.closed.connect(self.closed)
-        scroll = ScrollingColumn(self._theme, tr("Models"), _COLUMN_PX, 12)
+        self._scroll = scroll = ScrollingColumn(self._theme, tr("Models"), _COLUMN_PX, 12)
         scroll.column.addWidget(self.results.head)
         scroll.column.addWidget(self.notice_bar)
         scroll.column.addLayout(self._download_box)
@@ -83,7 +83,7 @@ class ModelsPage(QWidget):
     def _wire(self) -> None:
         work = self._work
         work.library.models_changed.connect(self._show_models)
-        work.speeds_changed.connect(self._show_models)
+        work.speeds.changed.connect(self._show_models)
         work.model_changed.connect(self._show_models)
         work.queue.changed.connect(self._show_downloads)
         work.queue.finished.connect(self._on_finished)
@@ -94,8 +94,12 @@ class ModelsPage(QWidget):
         self._starter.chosen.connect(self._get_starter)
         work.machine_known.connect(self._show_machine)
         work.disk_known.connect(self._storage.show_use)
-        work.notice.connect(self.notice_bar.show_text)
+        work.notice.connect(self._show_notice)
+        work.damage_found.connect(self._on_damage)
+        work.search_wanted.connect(self._search)
         self.local.chat_requested.connect(self.chat_requested)
+        self.local.repair_requested.connect(self._repair)
+        self.local.folder_removed.connect(work.remove_folder)
         self.local.verify_requested.connect(work.verify)
         self.local.show_requested.connect(lambda model: _show_folder(model.path.parent))
         self.local.delete_requested.connect(self._ask_delete)
@@ -142,10 +146,19 @@ class ModelsPage(QWidget):
                 self._downloads[download_id] = DownloadCard(row, self._work.queue, self._theme)
                 self._download_box.addWidget(self._downloads[download_id])
         self._show_starter()
+        self._show_states()
 
     def _show_models(self) -> None:
-        self.local.show_models(self._work.library.models, self._work.loaded_path)
+        library = self._work.library
+        self.local.show_models(library.models, self._work.loaded_path, library.person_folders)
         self._show_starter()
+        self._show_states()
+
+    def _show_states(self) -> None:
+        """The hub's results say what comes and what is here."""
+        busy = {(row.repository, row.label) for row in self._work.queue.rows}
+        ready = [model for model in self._work.library.models if model.state is FileState.READY]
+        self.results.show_states(busy, {(model.repository, model.path.name) for model in ready})
 
     def _show_starter(self) -> None:
         is_usable = any(model.state is FileState.READY for model in self._work.library.models)
@@ -169,6 +182,32 @@ class ModelsPage(QWidget):
         )
 
     # ------------------------------------------------------------------------------------------ files
+
+    def _repair(self, model: FoundModel) -> None:
+        if repair_of(model) is Repair.SHOW:
+            _show_folder(model.path.parent)
+        else:
+            self._work.repair(model)
+
+    def _on_damage(self, model: FoundModel, text: str) -> None:
+        """What is damaged can be fetched again at once, where it is known from where."""
+        can_fetch = bool(model.repository)
+        action = self._work.fetch_again if can_fetch else lambda model: self._search(model.name)
+        words = tr("Download it again") if can_fetch else tr("Find it at the hub")
+        self.notice_bar.show_text(text, action_name=words, action=partial(action, model))
+
+    def _search(self, words: str) -> None:
+        """Search the hub, in sight."""
+        self.first_focus.setFocus(Qt.FocusReason.OtherFocusReason)
+        self._scroll.ensureWidgetVisible(self.first_focus)
+        self.results.ask(words)
+
+    def _show_notice(self, text: str) -> None:
+        """Say it; "" takes back what was said."""
+        if text:
+            self.notice_bar.show_text(text)
+        else:
+            self.notice_bar.hide()
 
     def _ask_delete(self, model: FoundModel) -> None:
         if str(model.path) == self._work.loaded_path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,20 +17,20 @@ from app.downloads.access import HubAccess
 from app.downloads.queue import DownloadQueue
 from app.library.hub_search import HubDetail, HubSearch, sentence_of, version_of
 from app.library.library import ModelLibrary, size_text
+from app.library.model_speeds import ModelSpeeds
 from app.library.storage_card import DiskUse
 from app.model_session import ModelSession
 from app.paths import AppPaths
 from app.settings import Settings
 from app.tasks import TaskRunner
-from app.translation import localised, tr
-from engine.errors import EngineError
-from engine.library import FileState, FoundModel
+from app.translation import tr
+from engine.errors import ModelFileError
+from engine.library import FoundModel, Repair, repair_of
 from engine.protocol import RequestStats
 
 if TYPE_CHECKING:
-    from engine.advisor import MeasuredFigures
-
-_log = logging.getLogger(__name__)
+    from engine.hub.client import HubRepository
+    from engine.hub.names import Version
 
 CLOSING_WAIT_S = 0.2
 
@@ -48,18 +47,23 @@ class MachineFacts:
 class ModelsWork(QObject):
     """The services that the models page uses.
 
+    Attributes:
+        speeds: how fast each model is here.
+
     Signals:
         machine_known(MachineFacts), disk_known(DiskUse): after ``look``.
-        speeds_changed(): ``speed_text`` says something else.
         model_changed(): another model is loaded, or none.
         notice(text): what came of something.
+        damage_found(FoundModel, text): verifying it found damage.
+        search_wanted(words): the hub is to be searched.
     """
 
     machine_known = Signal(object)
     disk_known = Signal(object)
-    speeds_changed = Signal()
     model_changed = Signal()
     notice = Signal(str)
+    damage_found = Signal(object, str)
+    search_wanted = Signal(str)
 
     def __init__(
         self,
@@ -82,8 +86,7 @@ class ModelsWork(QObject):
         self._access = access
         self._runner = TaskRunner("models", self)
         self._is_closed = False
-        self._estimates: dict[Path, float] = {}
-        self._measured: dict[Path, float] = {}
+        self.speeds = ModelSpeeds(self._run, paths.data / "measured-speeds.json", self)
         self._wanted: set[str] = set()  # repositories whose best version is to be downloaded
         library.models_changed.connect(self._estimate)
         session.loaded.connect(lambda _info: self.model_changed.emit())
@@ -96,14 +99,6 @@ class ModelsWork(QObject):
         """Of the model in memory; "" while there is none."""
         return str(self._session.info.path) if self._session.info is not None else ""
 
-    def speed_text(self, model: FoundModel) -> str:
-        """A model's speed here: as measured, else as estimated, else nothing."""
-        if rate := self._measured.get(model.path, 0.0):
-            return tr("{rate} tok/s measured", rate=_rate(rate))
-        if rate := self._estimates.get(model.path, 0.0):
-            return tr("about {rate} tok/s", rate=_rate(rate))
-        return ""
-
     def look(self) -> None:
         """Look at the machine and the disk."""
         self._run(self._look_at_machine, self.machine_known.emit)
@@ -112,12 +107,8 @@ class ModelsWork(QObject):
 
     def take_stats(self, stats: RequestStats) -> None:
         """An answer is complete: its speed replaces the estimate."""
-        info = self._session.info
-        if info is None:
-            return
-        answer = (stats.num_completion_tokens, stats.generation_ms / 1000)
-        prompt = (stats.num_prompt_tokens - stats.num_reused_tokens, stats.prompt_ms / 1000)
-        self._run(partial(self._keep, info.path, answer, prompt), self._on_measured)
+        if self._session.info is not None:
+            self.speeds.take_stats(self._session.info.path, stats)
 
     def get(self, repository: str) -> None:
         """Download the best version of a repository for this machine."""
@@ -126,10 +117,52 @@ class ModelsWork(QObject):
 
     def verify(self, model: FoundModel) -> None:
         """Read all files of a model and say what was found."""
-        from engine.library.files import verify
+        from engine.library.files import LibraryError, verify
+
+        def on_error(error: Exception) -> None:
+            if isinstance(error, LibraryError | ModelFileError):
+                self.damage_found.emit(model, str(error))
+            else:
+                self._on_error(error)
 
         self.notice.emit(tr("Reading all of {name}…", name=model.name))
-        self._run(lambda: verify(model, self.library.folder), self.notice.emit)
+        self._run(lambda: verify(model, self.library.folder), self.notice.emit, on_error)
+
+    def repair(self, model: FoundModel) -> None:
+        """Do what helps a model that cannot be used; nothing where nothing does."""
+        repair = repair_of(model)
+        if repair is None or repair is Repair.SHOW:
+            return
+        if repair is Repair.REMOVE:
+            self.delete(model)
+        elif repair.is_download:
+            self.fetch_again(model)
+        else:
+            self.search_wanted.emit(model.name)
+
+    def fetch_again(self, model: FoundModel) -> None:
+        """Fetch a model's files from the repository that it is from; what is right of them stays."""
+        self.notice.emit(tr("Looking for {name}…", name=model.name))
+
+        def on_found(found: tuple[str, HubRepository, Version | None]) -> None:
+            endpoint, repository, version = found
+            if version is None:
+                self.notice.emit(
+                    tr("{repository} has this file no more: choose another version.", repository=model.repository)
+                )
+                self.search_wanted.emit(model.name)
+            else:
+                self.queue.add(endpoint, repository.model.repository, repository.revision, version, is_repair=True)
+                self.notice.emit("")
+
+        self._run(partial(self._version_of, model), on_found)
+
+    def _version_of(self, model: FoundModel) -> tuple[str, HubRepository, Version | None]:
+        from engine.library.repairs import version_with
+
+        with self._access.client() as client:
+            repository = client.repository(model.repository)
+            return client.endpoint, repository, version_with(model, repository.groups.versions)
 
     def delete(self, model: FoundModel) -> None:
         """Delete a model's files."""
@@ -157,6 +190,13 @@ class ModelsWork(QObject):
     def add_folder(self, folder: Path) -> None:
         """Look through another folder, too."""
         folders = [*person_folders(self._settings), folder]
+        self._keep_folders(folders)
+
+    def remove_folder(self, folder: Path) -> None:
+        """Look through a folder no more; what lies in it stays."""
+        self._keep_folders([each for each in person_folders(self._settings) if each != folder])
+
+    def _keep_folders(self, folders: list[Path]) -> None:
         self._settings.set("library_folders", json.dumps(list(dict.fromkeys(map(str, folders)))))
         self.library.scan()
 
@@ -196,13 +236,17 @@ class ModelsWork(QObject):
 
     # ------------------------------------------------------------------------------------ in the runner
 
-    def _run(self, work: Callable[[], object], on_done: Callable[[Any], None]) -> None:
-        def on_error(error: Exception) -> None:
-            text = str(error) if isinstance(error, ValueError | OSError) else sentence_of(error)
-            self.notice.emit(text)
-
+    def _run(
+        self,
+        work: Callable[[], object],
+        on_done: Callable[[Any], None],
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
         if not self._is_closed:
-            self._runner.run(work, on_done, on_error)
+            self._runner.run(work, on_done, on_error or self._on_error)
+
+    def _on_error(self, error: Exception) -> None:
+        self.notice.emit(str(error) if isinstance(error, ValueError | OSError) else sentence_of(error))
 
     def _look_at_machine(self) -> MachineFacts:
         from engine.advisor import known_speeds, measure_speeds, needs_measuring
@@ -228,47 +272,7 @@ class ModelsWork(QObject):
         )
 
     def _estimate(self) -> None:
-        models = [model for model in self.library.models if model.state is FileState.READY]
-        self._run(lambda: self._speeds_of(models), self._on_estimated)
-
-    def _speeds_of(self, models: list[FoundModel]) -> tuple[dict[Path, float], dict[Path, float]]:
-        """Estimated and measured tokens a second."""
-        from engine.advisor import advise, look_at_machine, shape_of
-        from engine.gguf import open_model
-
-        machine = look_at_machine(self.library.folder)
-        figures = self._figures()
-        estimates: dict[Path, float] = {}
-        measured = {model.path: figures.of(model.path).tokens_per_second for model in models}
-        for model in models:
-            if measured[model.path]:
-                continue
-            try:
-                with open_model(model.path) as file:
-                    estimates[model.path] = advise(shape_of(file), machine).tokens_per_second
-            except EngineError as error:
-                _log.info("no estimate for %s: %s", model.path, error)
-        return estimates, measured
-
-    def _on_estimated(self, speeds: tuple[dict[Path, float], dict[Path, float]]) -> None:
-        if speeds != (self._estimates, self._measured):
-            self._estimates, self._measured = speeds
-            self.speeds_changed.emit()
-
-    def _figures(self) -> MeasuredFigures:
-        from engine.advisor import MeasuredFigures
-
-        return MeasuredFigures(self._paths.data / "measured-speeds.json")
-
-    def _keep(self, path: Path, answer: tuple[int, float], prompt: tuple[int, float]) -> tuple[Path, float]:
-        figures = self._figures()
-        figures.add(path, answer=answer, prompt=prompt)
-        return path, figures.of(path).tokens_per_second
-
-    def _on_measured(self, kept: tuple[Path, float]) -> None:
-        path, rate = kept
-        self._measured[path] = rate
-        self.speeds_changed.emit()
+        self.speeds.estimate(self.library.models, self.library.folder)
 
     def _on_described(self, repository: str, detail: HubDetail) -> None:
         if repository not in self._wanted:
@@ -299,7 +303,3 @@ def _existing(folder: Path) -> Path:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder
-
-
-def _rate(rate: float) -> str:
-    return localised(f"{rate:,.{0 if rate >= 10 else 1}f}")

@@ -25,10 +25,14 @@ _WORDS = {
     "damaged": tr("damaged"),
     "an image part, not a chat model": tr("an image part, not a chat model"),
     "cannot be read": tr("cannot be read"),
-    "Download the missing files": tr("Download the missing files"),
+    "its file is gone": tr("its file is gone"),
+    "Download what is missing": tr("Download what is missing"),
+    "Complete the download": tr("Complete the download"),
     "Download it again": tr("Download it again"),
-    "Choose another version": tr("Choose another version"),
-    "Show the file": tr("Show the file"),
+    "Find it at the hub": tr("Find it at the hub"),
+    "Find another model": tr("Find another model"),
+    "Show in its folder": tr("Show in its folder"),
+    "Remove from the list": tr("Remove from the list"),
 }
 
 

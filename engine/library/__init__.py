@@ -3,6 +3,7 @@
     places   where this program and others keep models
     app_settings  what the person set in the window, for the terminal
     scan     one entry a model, whatever state its file is in
+    repairs  what to do about a model that cannot be used
     files    import, verify, delete, move: everything that writes
     hashes   the checksums of finished downloads, for ``verify``
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.library.places import Origin, Place, models_folder, other_places
 
 if TYPE_CHECKING:
+    from engine.library.repairs import Repair, repair_of
     from engine.library.scan import FileState, FoundModel, Scanner, describe
 
 __all__ = [
@@ -21,10 +23,12 @@ __all__ = [
     "FoundModel",
     "Origin",
     "Place",
+    "Repair",
     "Scanner",
     "describe",
     "models_folder",
     "other_places",
+    "repair_of",
 ]
 
 
@@ -34,4 +38,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.scan"), name)
+    module = "repairs" if name in {"Repair", "repair_of"} else "scan"
+    return getattr(import_module(f"{__name__}.{module}"), name)

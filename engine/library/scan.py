@@ -25,6 +25,7 @@ from engine.errors import (
 )
 from engine.gguf import is_model_file, missing_shards, open_model, shard_of
 from engine.gguf.quantizations import model_name
+from engine.hub.names import is_repository
 from engine.library.places import Origin, Place
 from engine.loader import tensor_type_name
 from engine.model import load_plan
@@ -51,17 +52,7 @@ class FileState(str, Enum):
     DAMAGED = "damaged"
     COMPANION = "an image part, not a chat model"
     UNREADABLE = "cannot be read"
-
-    @property
-    def action(self) -> str:
-        """The one thing to do about it, in words; "" where there is nothing."""
-        return {
-            FileState.MISSING: "Download the missing files",
-            FileState.PARTIAL: "Download it again",
-            FileState.UNSUPPORTED: "Choose another version",
-            FileState.DAMAGED: "Download it again",
-            FileState.UNREADABLE: "Show the file",
-        }.get(self, "")
+    GONE = "its file is gone"
 
 
 @dataclass(frozen=True)
@@ -76,6 +67,7 @@ class FoundModel:
         size: bytes of them.
         architecture, num_parameters, context_length: "" and 0 where the header cannot be read.
         problem: one sentence; "" for a model that can be loaded.
+        repository: at the hub, as the place of the file tells it; "" where it does not.
     """
 
     path: Path
@@ -89,6 +81,7 @@ class FoundModel:
     context_length: int = 0
     state: FileState = FileState.READY
     problem: str = ""
+    repository: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,15 +111,16 @@ class Scanner:
                 identity = os.path.realpath(candidate.path)
                 if identity not in seen:
                     seen.add(identity)
-                    found.append(self._described(candidate, place.origin))
+                    found.append(self._described(candidate, place))
         return sorted(found, key=lambda model: (model.name.casefold(), model.quantization, str(model.path)))
 
-    def _described(self, candidate: _Candidate, origin: Origin) -> FoundModel:
+    def _described(self, candidate: _Candidate, place: Place) -> FoundModel:
         state = _disk_state(candidate.path)
-        key = candidate.path, origin
+        key = candidate.path, place.origin
         known = self._known.get(key)
         if known is None or known[0] != state:
-            model = describe(candidate.path, origin, candidate.name, candidate.is_companion)
+            model = describe(candidate.path, place.origin, candidate.name, candidate.is_companion)
+            model = replace(model, repository=repository_in(place, candidate.path))
             known = self._known[key] = (state, model)
         return known[1]
 
@@ -140,6 +134,9 @@ def describe(
     model = FoundModel(path, name or own_name, origin, quantization, paths, _total_size(paths))
     if is_companion or (is_companion is None and "mmproj" in path.name.lower()):
         return replace(model, state=FileState.COMPANION)
+    if not os.path.exists(path):
+        what = f"leads to {os.readlink(path)}, which" if path.is_symlink() else "is named by its program, but"
+        return replace(model, state=FileState.GONE, problem=f"{path.name} {what} is not there any more.")
     try:
         with open_model(path) as file:
             architecture = file.architecture
@@ -181,6 +178,20 @@ def _state_of(error: EngineError) -> FileState:
             return FileState.DAMAGED
 
 
+def repository_in(place: Place, path: Path) -> str:
+    """The hub's repository that a file is from, where the place keeps files by it; "" elsewhere."""
+    try:
+        parts = path.relative_to(place.folder).parts
+    except ValueError:
+        return ""
+    name = ""
+    if place.origin is Origin.HUGGING_FACE and parts[0].startswith("models--"):
+        name = parts[0].removeprefix("models--").replace("--", "/", 1)
+    elif place.origin in {Origin.OWN, Origin.LM_STUDIO} and len(parts) > 2:
+        name = f"{parts[0]}/{parts[1]}"
+    return name if is_repository(name) else ""
+
+
 def _candidates(place: Place) -> Iterator[_Candidate]:
     """The files of a place that may be models; one of each shard set."""
     if place.origin is Origin.OLLAMA:
@@ -207,7 +218,9 @@ def model_files(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         sets_seen: set[tuple[str, int]] = set()
         for name in sorted(names):
-            if not _may_be_model(name) or not os.path.isfile(os.path.join(place, name)):
+            path = os.path.join(place, name)
+            is_there = os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
+            if not _may_be_model(name) or not is_there:
                 continue
             shard = shard_of(name)
             if shard is not None:
@@ -264,8 +277,8 @@ def _manifest_candidates(folder: Path, manifest: Path, title: str) -> Iterator[_
         if kind not in {_OLLAMA_MODEL, _OLLAMA_PROJECTOR} or match is None:
             continue
         path = folder / "blobs" / f"sha256-{match[1]}"
-        if path.is_file():
-            is_companion = kind == _OLLAMA_PROJECTOR
+        is_companion = kind == _OLLAMA_PROJECTOR
+        if path.is_file() or not (is_companion or path.exists()):
             yield _Candidate(path, f"{title} projector" if is_companion else title, is_companion)
 
 

@@ -17,6 +17,7 @@ from app.downloads.queue import DownloadQueue
 from app.library.hub_card import card_text, count_text
 from app.library.hub_search import HubSearch
 from app.library.library import ModelLibrary
+from app.library.model_speeds import ModelSpeeds
 from app.library.models_page import ModelsPage, _dropped
 from app.library.models_work import ModelsWork, person_folders
 from app.library.search_wish import SearchWish
@@ -26,7 +27,9 @@ from app.paths import AppPaths
 from app.settings import Settings
 from app.theme import Theme
 from app.widgets.buttons import ChoiceButton
+from app.widgets.label import ElidingLabel
 from engine.advisor import machine as machine_module
+from engine.library import FoundModel, Origin, Place
 from engine.protocol import RequestStats
 from tests.app.fake_engine import FakeEngine
 from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
@@ -73,9 +76,7 @@ def page(hub: LoopbackHub, qtbot: QtBot, tmp_path: Path, theme: Theme) -> Iterat
     client.close()
 
 
-def _only_person(folders: list[Path]) -> list[object]:
-    from engine.library import Origin, Place
-
+def _only_person(folders: list[Path]) -> list[Place]:
     return [Place(Origin.PERSON, folder) for folder in folders]
 
 
@@ -83,6 +84,13 @@ def _button(page: ModelsPage, name: str) -> QAbstractButton:
     found = [button for button in page.findChildren(QAbstractButton) if button.accessibleName() == name]
     assert found, f"{name!r} is none of {[b.accessibleName() for b in page.findChildren(QAbstractButton)]}"
     return found[-1]
+
+
+def _stats(num_tokens: int, generation_ms: float) -> RequestStats:
+    return RequestStats(
+        num_prompt_tokens=50, num_reused_tokens=0, num_completion_tokens=num_tokens, prompt_ms=100.0,
+        first_token_ms=1.0, generation_ms=generation_ms, tokens_per_second=50.0, seed=1,
+    )  # fmt: skip
 
 
 def _texts(page: ModelsPage) -> str:
@@ -97,10 +105,12 @@ def test_find_download_and_chat(page: ModelsPage, qtbot: QtBot, tmp_path: Path) 
     shown = _texts(page)
     for expected in ("by acme · 135 M parameters · 8k context", "1.2 M downloads", "98 MB", "GB · fits", "good"):
         assert expected in shown, shown
-    _button(page, "Download Smol Q4_1").click()
+    _button(page, "Download: Smol Q4_1").click()
+    assert "can have a context of 8k here" in shown
     path = tmp_path / "models" / "acme" / "Smol-GGUF" / "Smol-Q4_1.gguf"
     qtbot.waitUntil(lambda: "Smol-GGUF Q4_1 is here and checked." in page.notice_bar.text, timeout=WAIT_MS)
     assert path.stat().st_size == 98_362_432
+    qtbot.waitUntil(lambda: not _button(page, "Already here: Smol Q4_1").isEnabled(), timeout=WAIT_MS)
     with qtbot.waitSignal(page.chat_requested) as chosen:
         _button(page, "Chat").click()
     assert chosen.args == [path]
@@ -197,10 +207,7 @@ def test_delete_asks_names_and_frees(page: ModelsPage, qtbot: QtBot) -> None:
     path.write_bytes(b"x" * 2_000_000)
     page._work.library.scan()
     qtbot.waitUntil(lambda: "broken" in _texts(page), timeout=WAIT_MS)
-    assert "damaged · Download it again" in "\n".join(
-        getattr(label, "whole_text", "")
-        for label in page.local.findChildren(object)  # type: ignore[call-overload]
-    )
+    assert "damaged" in [label.whole_text for label in page.local.findChildren(ElidingLabel)]
     page._ask_delete(page._work.library.models[0])
     assert page.notice_bar.text == "Delete broken Q4_0 (2 MB, 1 file)?"
     _button(page, "Delete").click()
@@ -226,15 +233,77 @@ def test_a_measured_speed_replaces_the_estimate(page: ModelsPage, qtbot: QtBot, 
     from tests.app.fake_engine import model_info
 
     page._work._session.info = model_info(smollm2_path)
-    stats = RequestStats(
-        num_prompt_tokens=50, num_reused_tokens=0, num_completion_tokens=100, prompt_ms=100.0, first_token_ms=1.0,
-        generation_ms=2000.0, tokens_per_second=50.0, seed=1,
-    )  # fmt: skip
-    with qtbot.waitSignal(page._work.speeds_changed, timeout=WAIT_MS):
+    stats = _stats(num_tokens=100, generation_ms=2000.0)
+    with qtbot.waitSignal(page._work.speeds.changed, timeout=WAIT_MS):
         page._work.take_stats(stats)
     from engine.library import describe
 
-    assert page._work.speed_text(describe(smollm2_path)) == "50 tok/s measured"
+    assert page._work.speeds.text_of(describe(smollm2_path)) == "50 tok/s measured"
+
+
+def test_a_measured_speed_outlasts_the_program(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
+    path = tmp_path / "models" / "m.gguf"
+    with qtbot.waitSignal(page._work.speeds.changed, timeout=WAIT_MS):
+        page._work.speeds.take_stats(path, _stats(num_tokens=100, generation_ms=2000.0))
+    again = ModelSpeeds(lambda work, on_done: on_done(work()), tmp_path / "data" / "measured-speeds.json")
+    model = FoundModel(path, "m", Origin.OWN)
+    again.estimate([model], tmp_path)
+    assert again.text_of(model) == "50 tok/s measured"
+
+
+def test_each_repair_is_a_button_that_works(
+    page: ModelsPage, hub: LoopbackHub, qtbot: QtBot, tmp_path: Path, smollm2_path: Path
+) -> None:
+    folder = page._work.library.folder
+    own = folder / "acme" / "Smol-GGUF"
+    own.mkdir(parents=True)
+    data = smollm2_path.read_bytes()
+    (own / "Smol-Q4_1.gguf").write_bytes(data[:90_000_000])
+    (folder / "gone-Q4_0.gguf").symlink_to(tmp_path / "nowhere.gguf")
+    (folder / "Smol-Q8_0.gguf").write_bytes(b"<!doctype html><p>Sign in")
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 3, timeout=WAIT_MS)
+    _button(page, "Complete the download: Smol").click()
+    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
+    assert (own / "Smol-Q4_1.gguf").read_bytes() == data
+    assert hub.num_sent < 10_000_000
+    _button(page, "Remove from the list: gone").click()
+    qtbot.waitUntil(lambda: not (folder / "gone-Q4_0.gguf").is_symlink(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 2, timeout=WAIT_MS)
+    _button(page, "Find it at the hub: Smol").click()
+    qtbot.waitUntil(lambda: page.results.shows("acme/Smol-GGUF"), timeout=WAIT_MS)
+    assert page.results.search.text() == "Smol"
+
+
+def test_damage_that_verifying_finds_is_mended(
+    page: ModelsPage, qtbot: QtBot, smollm2_path: Path, hub: LoopbackHub
+) -> None:
+    page._work.get("acme/Smol-GGUF")
+    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 1, timeout=WAIT_MS)
+    (model,) = page._work.library.models
+    with open(model.path, "r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        stream.write(bytes([smollm2_path.read_bytes()[-1] ^ 1]))
+    page._work.verify(model)
+    qtbot.waitUntil(lambda: "checksum is not the right one" in page.notice_bar.text, timeout=WAIT_MS)
+    _button(page, "Download it again").click()
+    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
+    assert model.path.read_bytes() == smollm2_path.read_bytes()
+    page._work.verify(model)
+    qtbot.waitUntil(lambda: "have the right checksum" in page.notice_bar.text, timeout=WAIT_MS)
+
+
+def test_a_folder_that_is_gone_can_be_taken_off_the_list(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
+    away, here = tmp_path / "away", tmp_path / "here"
+    here.mkdir()
+    page._work.add_folder(here)
+    page._work.add_folder(away)
+    qtbot.waitUntil(lambda: page._work.library.person_folders == {here: True, away: False}, timeout=WAIT_MS)
+    assert "cannot be reached" in [label.whole_text for label in page.local.findChildren(ElidingLabel)]
+    _button(page, f"Remove {away} from the list").click()
+    qtbot.waitUntil(lambda: page._work.library.person_folders == {here: True}, timeout=WAIT_MS)
+    assert person_folders(page._work._settings) == [here]
 
 
 def test_the_token_is_kept(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:

@@ -10,9 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.library import FileState, Origin, Place, Scanner, describe, other_places
+from engine.hub.names import RemoteFile, group_files
+from engine.library import (
+    FileState,
+    FoundModel,
+    Origin,
+    Place,
+    Repair,
+    Scanner,
+    describe,
+    other_places,
+    repair_of,
+)
 from engine.library.places import models_folder, point_to
-from engine.library.scan import model_files
+from engine.library.repairs import version_with
+from engine.library.scan import model_files, repository_in
 from tests.gguf_writer import write_gguf, write_shards
 
 
@@ -57,7 +69,7 @@ def test_links_do_not_loop_and_missing_folders_are_empty(tmp_path: Path) -> None
     _touch(tmp_path, "real/a.gguf")
     os.symlink(tmp_path, tmp_path / "real" / "up")
     os.symlink(tmp_path / "nowhere.gguf", tmp_path / "dangling.gguf")
-    assert _found(tmp_path) == {"real/a.gguf"}
+    assert _found(tmp_path) == {"real/a.gguf", "dangling.gguf"}  # the link to nothing is told as such
     assert _scan(tmp_path / "absent") == {}
     assert _scan(tmp_path / "real" / "a.gguf") == {}
 
@@ -87,7 +99,7 @@ def test_every_state_is_told_with_one_thing_to_do(tmp_path: Path) -> None:
     assert len(models["set"].paths) == 2
     for model in models.values():
         assert bool(model.problem) == (model.state is not FileState.COMPANION)
-        assert bool(model.state.action) == bool(model.problem)
+        assert (repair_of(model) is not None) == bool(model.problem)
     assert "download" not in models["unsupported"].problem
 
 
@@ -140,7 +152,8 @@ def test_ollama_models_have_their_names(tmp_path: Path, smollm2_path: Path) -> N
     _ollama(tmp_path, "registry.example/library/gone/latest", _layers("sha256:" + "c" * 64))
     _ollama(tmp_path, "registry.example/library/bad/latest", "{")
     _ollama(tmp_path, "registry.example/library/odd/latest", [1])
-    assert _scan(tmp_path, Origin.OLLAMA) == {"smol": FileState.READY, "acme/gem:270m": FileState.READY}
+    states = {"smol": FileState.READY, "acme/gem:270m": FileState.READY, "gone": FileState.GONE}
+    assert _scan(tmp_path, Origin.OLLAMA) == states
 
 
 def test_other_programs_layouts(tmp_path: Path, smollm2_path: Path) -> None:
@@ -203,3 +216,56 @@ def test_the_models_folder_can_be_elsewhere(tmp_path: Path, monkeypatch: pytest.
     assert models_folder() == tmp_path / "models"
     (tmp_path / "models-folder.txt").write_text("relative/nonsense")
     assert models_folder() == tmp_path / "models"
+
+
+def _broken(place: Place, path: Path, state: FileState) -> tuple[str, Repair | None]:
+    """Repository and repair of a model in such a state."""
+    model = FoundModel(path, "m", place.origin, state=state, repository=repository_in(place, path))
+    return model.repository, repair_of(model)
+
+
+@pytest.mark.parametrize(
+    ("origin", "path", "state", "expected"),
+    [
+        (Origin.OWN, "acme/m/m.gguf", FileState.DAMAGED, ("acme/m", Repair.FETCH_AGAIN)),
+        (Origin.OWN, "acme/m/sub/m.gguf", FileState.PARTIAL, ("acme/m", Repair.COMPLETE)),
+        (Origin.OWN, "acme/m/m-00001-of-00003.gguf", FileState.MISSING, ("acme/m", Repair.FETCH_MISSING)),
+        (Origin.OWN, "acme/m/m.gguf", FileState.UNSUPPORTED, ("acme/m", Repair.FIND_ANOTHER)),
+        (Origin.OWN, "acme/m/m.gguf", FileState.UNREADABLE, ("acme/m", Repair.SHOW)),
+        (Origin.OWN, "acme/m/m.gguf", FileState.GONE, ("acme/m", Repair.REMOVE)),
+        (Origin.OWN, "acme/m/m.gguf", FileState.READY, ("acme/m", None)),
+        (Origin.OWN, "m.gguf", FileState.DAMAGED, ("", Repair.FIND)),
+        (Origin.OWN, "folder/m.gguf", FileState.PARTIAL, ("", Repair.FIND)),
+        (Origin.LM_STUDIO, "acme/m/m.gguf", FileState.PARTIAL, ("acme/m", Repair.COMPLETE)),
+        (Origin.PERSON, "acme/m/m.gguf", FileState.PARTIAL, ("", Repair.FIND)),
+        (
+            Origin.HUGGING_FACE,
+            "models--acme--m/snapshots/0a/m.gguf",
+            FileState.GONE,
+            ("acme/m", Repair.FETCH_AGAIN),
+        ),
+        (Origin.HUGGING_FACE, "datasets--acme--m/snapshots/0a/m.gguf", FileState.GONE, ("", Repair.FIND)),
+        (Origin.OLLAMA, "blobs/sha256-00", FileState.GONE, ("", Repair.FIND)),
+    ],
+)
+def test_where_it_is_from_and_what_helps(
+    tmp_path: Path, origin: Origin, path: str, state: FileState, expected: tuple[str, Repair | None]
+) -> None:
+    assert _broken(Place(origin, tmp_path), tmp_path / path, state) == expected
+
+
+def test_a_link_to_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lost-Q4_0.gguf").symlink_to(tmp_path / "elsewhere.gguf")
+    (model,) = Scanner().scan([Place(Origin.OWN, tmp_path)])
+    assert model.state is FileState.GONE
+    assert model.problem == f"lost-Q4_0.gguf leads to {tmp_path / 'elsewhere.gguf'}, which is not there any more."
+
+
+def test_the_version_that_a_file_is_of() -> None:
+    files = [RemoteFile(f"sub/m-Q4_0-0000{number}-of-00002.gguf", 5) for number in (1, 2)]
+    groups = group_files([*files, RemoteFile("m-Q8_0.gguf", 9)])
+    model = FoundModel(Path("/x/acme/m/sub/m-Q4_0-00002-of-00002.gguf"), "m", Origin.OWN)
+    found = version_with(model, groups.versions)
+    assert found is not None
+    assert found.label == "Q4_0"
+    assert version_with(FoundModel(Path("/x/other.gguf"), "m", Origin.OWN), groups.versions) is None
