@@ -56,7 +56,7 @@ class ConversationCollection(QObject):
         self._trees: dict[str, Conversation] = {}
         self._unsaved: set[str] = set()
         self._search_words: tuple[str, ...] = ()
-        self._found: dict[str, set[str]] = {}  # of each word searched for, the conversations in whose text it is
+        self._found: dict[str, dict[str, str]] = {}  # of each word, the conversations in whose text it is: excerpts
         self._draft_id = ""
         self._draft_saver = Throttle(DRAFT_INTERVAL_MS, self._save_draft, self)
         self.folders.deleted.connect(self._on_folder_deleted)
@@ -77,7 +77,7 @@ class ConversationCollection(QObject):
         """
         records = [record for record in self._records.values() if record.active_leaf_id is not None]
         for word in self._search_words:
-            found = self._found.get(word, set())
+            found = self._found.get(word, {})
             wanted = word.casefold()
             records = [record for record in records if record.id in found or wanted in record.title.casefold()]
         return sorted(records, key=lambda record: (not record.is_pinned, -record.updated_at))
@@ -103,6 +103,18 @@ class ConversationCollection(QObject):
     def is_searching(self) -> bool:
         """Only what was found is visible."""
         return bool(self._search_words)
+
+    @property
+    def search_words(self) -> tuple[str, ...]:
+        """What is searched for; empty while nothing is."""
+        return self._search_words
+
+    def excerpt(self, conversation_id: str) -> str:
+        """A line of a message in which one of the words is, the longest first; "" where they are in the title."""
+        for word in sorted(self._search_words, key=len, reverse=True):
+            if excerpt := self._found.get(word, {}).get(conversation_id):
+                return excerpt
+        return ""
 
     def search(self, text: str) -> None:
         """Show only conversations whose titles or messages contain the words of ``text``; empty shows all."""
@@ -226,7 +238,7 @@ class ConversationCollection(QObject):
         if (record := self._records.get(self._draft_id)) is not None:
             self._store.write(lambda connection: save_conversation(connection, record))
 
-    def _on_found(self, words: tuple[str, ...], found: dict[str, set[str]]) -> None:
+    def _on_found(self, words: tuple[str, ...], found: dict[str, dict[str, str]]) -> None:
         if words == self._search_words:
             self._found.update(found)
             self.changed.emit()

@@ -166,6 +166,15 @@ class ChatController(QObject):
         return self._collection.is_searching
 
     @property
+    def search_words(self) -> tuple[str, ...]:
+        """What ``conversations`` are searched for."""
+        return self._collection.search_words
+
+    def excerpt(self, conversation_id: str) -> str:
+        """Of a conversation that was found: a line of the message that has one of the words; "" for none."""
+        return self._collection.excerpt(conversation_id)
+
+    @property
     def models(self) -> list[ModelEntry]:
         return list(self._session.entries)
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
 from PySide6.QtWidgets import QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from app.chat.conversation_list_model import FOLDER_ID, IS_BUSY, IS_FOLDED, IS_FOLDER, IS_HEADING, IS_OPEN, WHEN
+from app.chat.conversation_list_model import (
+    EXCERPT,
+    FOLDER_ID,
+    IS_BUSY,
+    IS_FOLDED,
+    IS_FOLDER,
+    IS_HEADING,
+    IS_OPEN,
+    SEARCH_WORDS,
+    WHEN,
+)
+from app.storage.search import marked_places
 from app.theme import Theme
 from app.translation import tr
 
@@ -30,7 +41,9 @@ class ConversationDelegate(QStyledItemDelegate):
 
     def sizeHint(self, _option: QStyleOptionViewItem, index: _Index) -> QSize:
         is_heading = bool(index.data(IS_HEADING))
-        return QSize(10, self._theme.px((26 if index.row() == 0 else 33) if is_heading else 35))
+        if is_heading:
+            return QSize(10, self._theme.px(26 if index.row() == 0 else 33))
+        return QSize(10, self._theme.px(56 if index.data(EXCERPT) else 35))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         painter.save()
@@ -41,7 +54,9 @@ class ConversationDelegate(QStyledItemDelegate):
             self._paint_heading(painter, box, str(index.data()))
         else:
             self._paint_surface(painter, box, option.state, index)
-            self._paint_row(painter, box, index)
+            self._paint_row(painter, box.adjusted(0, 0, 0, self._theme.px(33) - box.height()), index)
+            if index.data(EXCERPT):
+                self._paint_excerpt(painter, box.adjusted(0, self._theme.px(29), 0, -self._theme.px(6)), index)
         painter.restore()
 
     def createEditor(self, parent: QWidget, _option: QStyleOptionViewItem, index: _Index) -> QWidget:
@@ -118,5 +133,42 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.setPen(self._theme.colour("text"))
         area = QRect(start, inner.top(), max(0, end - start), inner.height())
         title = QFontMetrics(font).elidedText(str(index.data()), Qt.TextElideMode.ElideRight, area.width())
-        leading = int(QStyle.visualAlignment(direction, _LEADING))
-        painter.drawText(self._mirrored(area, inner), leading, title)
+        place = self._mirrored(area, inner)
+        if words := index.data(SEARCH_WORDS):
+            self._paint_marked(painter, place, title, font, words)
+        else:
+            painter.drawText(place, int(QStyle.visualAlignment(direction, _LEADING)), title)
+
+    def _paint_excerpt(self, painter: QPainter, box: QRect, index: _Index) -> None:
+        px, font = self._theme.px, self._theme.font(12)
+        inner = box.adjusted(px(18), 0, -px(18), 0)
+        text = QFontMetrics(font).elidedText(str(index.data(EXCERPT)), Qt.TextElideMode.ElideRight, inner.width())
+        painter.setPen(self._theme.colour("muted"))
+        self._paint_marked(painter, inner, text, font, index.data(SEARCH_WORDS))
+
+    def _paint_marked(self, painter: QPainter, box: QRect, text: str, font: QFont, words: tuple[str, ...]) -> None:
+        """One line of text, with the words that were searched for in the accent's colour."""
+        layout = QTextLayout(text, font)
+        option = QTextOption(QStyle.visualAlignment(self._view.layoutDirection(), Qt.AlignmentFlag.AlignLeft))
+        option.setWrapMode(QTextOption.WrapMode.NoWrap)
+        layout.setTextOption(option)
+        layout.setFormats([self._mark(text, start, end) for start, end in marked_places(text, words)])
+        layout.beginLayout()
+        line = layout.createLine()
+        line.setLineWidth(box.width())
+        layout.endLayout()
+        layout.draw(painter, QPointF(box.left(), box.center().y() + 1 - line.height() / 2))
+
+    def _mark(self, text: str, start: int, end: int) -> QTextLayout.FormatRange:
+        mark = QTextLayout.FormatRange()
+        mark.start = utf16_length(text[:start])
+        mark.length = utf16_length(text[start:end])
+        look = QTextCharFormat()
+        look.setForeground(self._theme.colour("accent"))
+        mark.format = look
+        return mark
+
+
+def utf16_length(text: str) -> int:
+    """The length of ``text`` in Qt's units."""
+    return len(text) + sum(1 for character in text if ord(character) > 0xFFFF)

@@ -35,6 +35,7 @@ from app.chat.conversation_list_model import (
     IS_PINNED,
     MIME_TYPE,
     ConversationListModel,
+    Search,
     Shelf,
 )
 from app.storage.records import ConversationRecord
@@ -94,12 +95,16 @@ class ConversationList(QListView):
         return self._model
 
     def show_records(
-        self, records: Sequence[ConversationRecord], busy_ids: Iterable[str], shelves: Sequence[Shelf] = ()
+        self,
+        records: Sequence[ConversationRecord],
+        busy_ids: Iterable[str],
+        shelves: Sequence[Shelf] = (),
+        search: Search = Search(),  # noqa: B008 - it never changes
     ) -> None:
         """Show other rows; what was chosen stays chosen as far as it is still there."""
         self._shelves = tuple(shelves)
         chosen = self.chosen_ids
-        if self._model.show_records(records, busy_ids, shelves) and len(chosen) > 1:
+        if self._model.show_records(records, busy_ids, shelves, search) and len(chosen) > 1:
             self._choose(chosen)
 
     def select(self, conversation_id: str) -> None:

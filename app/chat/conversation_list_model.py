@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from PySide6.QtCore import (
@@ -34,6 +34,8 @@ FOLDER_ID = (
 IS_FOLDER = int(Qt.ItemDataRole.UserRole) + 7
 IS_FOLDED = int(Qt.ItemDataRole.UserRole) + 8
 IS_OPEN = int(Qt.ItemDataRole.UserRole) + 9
+EXCERPT = int(Qt.ItemDataRole.UserRole) + 10  # of a conversation that was found, "" for none
+SEARCH_WORDS = int(Qt.ItemDataRole.UserRole) + 11
 
 MIME_TYPE = "application/x-fireside-chats"
 
@@ -46,6 +48,19 @@ class Shelf:
 
     record: FolderRecord
     is_folded: bool
+
+
+@dataclass(frozen=True)
+class Search:
+    """What the list was searched for.
+
+    Attributes:
+        words: what is marked in titles and excerpts.
+        excerpts: of conversations in whose messages a word is, by id.
+    """
+
+    words: tuple[str, ...] = ()
+    excerpts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,16 +104,22 @@ class ConversationListModel(QAbstractListModel):
         self._rows: list[_Row] = []
         self._busy_ids: set[str] = set()
         self._now = datetime.now()
+        self._search = Search()
         self.open_id = ""
 
     def show_records(
-        self, records: Sequence[ConversationRecord], busy_ids: Iterable[str], shelves: Sequence[Shelf] = ()
+        self,
+        records: Sequence[ConversationRecord],
+        busy_ids: Iterable[str],
+        shelves: Sequence[Shelf] = (),
+        search: Search = Search(),
     ) -> bool:
         """Show other rows, grouped as of now; False when nothing differs but times and dots."""
         self._now = datetime.now()
         self._busy_ids = set(busy_ids)
         rows = _grouped(records, shelves, self._busy_ids, self._now)
-        if [row.key for row in rows] == [row.key for row in self._rows]:
+        is_same_search, self._search = search == self._search, search
+        if is_same_search and [row.key for row in rows] == [row.key for row in self._rows]:
             self._rows = rows
             if rows:
                 self.dataChanged.emit(self.index(0), self.index(len(rows) - 1))
@@ -147,7 +168,9 @@ class ConversationListModel(QAbstractListModel):
             return record.title
         if role == int(Qt.ItemDataRole.AccessibleTextRole):
             busy = tr(", answering") if record.id in self._busy_ids else ""
-            return f"{record.title}, {when(record.updated_at, self._now)}{busy}"
+            excerpt = self._search.excerpts.get(record.id, "")
+            spoken = f"{record.title}, {when(record.updated_at, self._now)}{busy}"
+            return f"{spoken}: {displayable(excerpt)}" if excerpt else spoken
         if role == int(Qt.ItemDataRole.ToolTipRole):
             return plain_tooltip(displayable(record.title))
         values = {
@@ -156,6 +179,8 @@ class ConversationListModel(QAbstractListModel):
             IS_BUSY: record.id in self._busy_ids,
             IS_PINNED: record.is_pinned,
             IS_OPEN: record.id == self.open_id,
+            EXCERPT: displayable(self._search.excerpts.get(record.id, "")),
+            SEARCH_WORDS: self._search.words,
         }
         return values.get(role)
 

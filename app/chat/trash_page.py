@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPen
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
     QListView,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QVBoxLayout,
     QWidget,
 )
@@ -28,8 +25,10 @@ from app.translation import tr, trn
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import Label
 from app.widgets.notice_bar import NoticeBar
+from app.widgets.row_delegate import RowDelegate
 
 _COLUMN_PX = 760
+_ROW_PX = 40
 _Index = QModelIndex | QPersistentModelIndex
 
 
@@ -66,41 +65,6 @@ class TrashModel(QAbstractListModel):
             CONVERSATION_ID: record.conversation.id,
             WHEN: tr("deleted {deleted} · {fate}", deleted=deleted, fate=fate),
         }.get(role)
-
-
-class _TrashDelegate(QStyledItemDelegate):
-    def __init__(self, theme: Theme, view: QListView) -> None:
-        super().__init__(view)
-        self._theme = theme
-        self._view = view
-
-    def sizeHint(self, _option: QStyleOptionViewItem, _index: _Index) -> QSize:
-        return QSize(10, self._theme.px(40))
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
-        px, direction = self._theme.px, self._view.layoutDirection()
-        box: QRect = option.rect
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # each text by its own letters
-        is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
-        is_current = self._view.hasFocus() and index == self._view.currentIndex()
-        painter.setPen(QPen(self._theme.colour("accent"), 1) if is_current else Qt.PenStyle.NoPen)
-        painter.setBrush(self._theme.colour("accent_wash") if is_selected else Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), px(8), px(8))
-        inner = box.adjusted(px(12), 0, -px(12), 0)
-        painter.setFont(self._theme.font(12))
-        painter.setPen(self._theme.colour("muted"))
-        text = str(index.data(WHEN))
-        trailing = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(inner, int(QStyle.visualAlignment(direction, trailing)), text)
-        room = inner.width() - painter.fontMetrics().horizontalAdvance(text) - px(16)
-        painter.setFont(self._theme.font(14))
-        painter.setPen(self._theme.colour("text"))
-        title = painter.fontMetrics().elidedText(str(index.data()), Qt.TextElideMode.ElideRight, room)
-        leading = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(inner, int(QStyle.visualAlignment(direction, leading)), title)
-        painter.restore()
 
 
 class _TrashList(QListView):
@@ -141,7 +105,7 @@ class TrashPage(QWidget):
         self.list.setObjectName("trashList")
         self.list.setAccessibleName(tr("Deleted chats"))
         self.list.setModel(TrashModel(controller.trash, self))
-        self.list.setItemDelegate(_TrashDelegate(theme, self.list))
+        self.list.setItemDelegate(RowDelegate(theme, self.list, WHEN, _ROW_PX))
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.first_focus = self.list
         self._body = QWidget()

@@ -19,9 +19,6 @@ from engine.protocol import Role
 _log = logging.getLogger(__name__)
 _Record = TypeVar("_Record")
 
-MIN_INDEXED_CHARACTERS = 3  # what the trigram index can find; shorter texts are found by scanning
-MAX_FOUND = 500
-
 _CONVERSATION_FIELDS = (
     "id, title, created_at, updated_at, is_pinned, model_path, draft, active_leaf_id, folder_id, options"
 )
@@ -131,23 +128,6 @@ def mark_interrupted(connection: sqlite3.Connection) -> None:
         "UPDATE message SET status = ? WHERE status = ?",
         (MessageStatus.INTERRUPTED.value, MessageStatus.STREAMING.value),
     )
-
-
-def find_conversations(connection: sqlite3.Connection, text: str) -> set[str]:
-    """Ids of the conversations in one of whose messages ``text`` occurs, in any case, also inside words."""
-    text = text.replace("\x00", "")
-    if len(text) >= MIN_INDEXED_CHARACTERS:
-        phrase = '"' + text.replace('"', '""') + '"'
-        query = (
-            "SELECT DISTINCT conversation_id FROM message WHERE number IN "
-            "(SELECT rowid FROM message_index WHERE message_index MATCH ?) LIMIT ?"
-        )
-        parameters: tuple[str, int] = (phrase, MAX_FOUND)
-    else:
-        pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        query = "SELECT DISTINCT conversation_id FROM message WHERE content LIKE ? ESCAPE '\\' LIMIT ?"
-        parameters = (pattern, MAX_FOUND)
-    return {str(row[0]) for row in connection.execute(query, parameters)}
 
 
 def _records(

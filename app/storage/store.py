@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.storage import conversations, folders
+from app.storage import conversations, folders, search
 from app.storage.database import is_busy, open_database
 from app.storage.records import (
     AttachmentRecord,
@@ -103,8 +103,11 @@ class ChatStore(QObject):
         finally:
             connection.close()
 
-    def find(self, words: Sequence[str], on_found: Callable[[dict[str, set[str]]], None]) -> None:
-        """Look for words in all messages, beside the GUI thread; ``on_found`` gets each one's conversation ids."""
+    def find(self, words: Sequence[str], on_found: Callable[[dict[str, dict[str, str]]], None]) -> None:
+        """Look for words in all messages, beside the GUI thread.
+
+        ``on_found`` gets for each word the conversations, by id, with an excerpt around it.
+        """
         self._finder.run(lambda: self._find(words), on_found)
 
     def write(
@@ -176,10 +179,10 @@ class ChatStore(QObject):
                 )
             )
 
-    def _find(self, words: Sequence[str]) -> dict[str, set[str]]:
+    def _find(self, words: Sequence[str]) -> dict[str, dict[str, str]]:
         connection = self._database.connect()
         try:
-            return {word: conversations.find_conversations(connection, word) for word in words}
+            return {word: search.find_conversations(connection, word) for word in words}
         finally:
             connection.close()
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt
-from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QLineEdit,
     QListView,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QVBoxLayout,
     QWidget,
 )
@@ -23,10 +20,12 @@ from shiboken6 import isValid
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.label import Label
+from app.widgets.row_delegate import RowDelegate
 
 DETAIL = int(Qt.ItemDataRole.UserRole) + 1
 MAX_SHOWN = 60
 _ROWS_IN_SIGHT = 10
+_ROW_PX = 34
 _WIDTH_PX = 560
 _Index = QModelIndex | QPersistentModelIndex
 
@@ -81,40 +80,6 @@ class _CommandsModel(QAbstractListModel):
         return {int(Qt.ItemDataRole.DisplayRole): command.title, DETAIL: command.detail}.get(role)
 
 
-class _CommandDelegate(QStyledItemDelegate):
-    def __init__(self, theme: Theme, view: QListView) -> None:
-        super().__init__(view)
-        self._theme = theme
-        self._view = view
-
-    def sizeHint(self, _option: QStyleOptionViewItem, _index: _Index) -> QSize:
-        return QSize(10, self._theme.px(34))
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
-        px, direction = self._theme.px, self._view.layoutDirection()
-        box: QRect = option.rect
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # each text by its own letters
-        if option.state & QStyle.StateFlag.State_Selected:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(self._theme.colour("accent_wash"))
-            painter.drawRoundedRect(box, px(8), px(8))
-        inner = box.adjusted(px(12), 0, -px(12), 0)
-        painter.setFont(self._theme.font(12))
-        painter.setPen(self._theme.colour("muted"))
-        detail = str(index.data(DETAIL))
-        trailing = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(inner, int(QStyle.visualAlignment(direction, trailing)), detail)
-        room = inner.width() - painter.fontMetrics().horizontalAdvance(detail) - px(16)
-        painter.setFont(self._theme.font(14))
-        painter.setPen(self._theme.colour("text"))
-        title = painter.fontMetrics().elidedText(str(index.data()), Qt.TextElideMode.ElideRight, room)
-        leading = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(inner, int(QStyle.visualAlignment(direction, leading)), title)
-        painter.restore()
-
-
 class CommandPalette(QFrame):
     """Lies over the window: a field and the commands that fit what is typed. Enter runs the marked one.
 
@@ -137,7 +102,7 @@ class CommandPalette(QFrame):
         self.list.setMouseTracking(True)
         self._model = _CommandsModel(self)
         self.list.setModel(self._model)
-        self.list.setItemDelegate(_CommandDelegate(theme, self.list))
+        self.list.setItemDelegate(RowDelegate(theme, self.list, DETAIL, _ROW_PX))
         self._nothing = Label(tr("Nothing has these words."), "help")
         column = QVBoxLayout(self)
         px = theme.px
@@ -146,7 +111,7 @@ class CommandPalette(QFrame):
         for widget in (self.field, self._nothing, self.list):
             column.addWidget(widget)
         self.field.setFixedHeight(px(38))
-        self.list.setFixedHeight(px(34) * _ROWS_IN_SIGHT)
+        self.list.setFixedHeight(px(_ROW_PX) * _ROWS_IN_SIGHT)
         self._window = parent
         self.setFixedWidth(min(px(_WIDTH_PX), parent.width()))
         self.field.textChanged.connect(self._on_text)

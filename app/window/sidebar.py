@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QVBoxLayout, QWidge
 
 from app.chat.controller import ChatController
 from app.chat.conversation_list import ConversationList
-from app.chat.conversation_list_model import Shelf
+from app.chat.conversation_list_model import Search, Shelf
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
@@ -152,7 +152,11 @@ class Sidebar(QWidget):
         controller, records = self._controller, self._controller.conversations
         folders = [] if controller.is_searching else controller.folders.records()
         shelves = [Shelf(record, controller.folders.is_folded(record.id)) for record in folders]
-        self.list.show_records(records, controller.generating_ids, shelves)
+        excerpts = (
+            {record.id: controller.excerpt(record.id) for record in records} if controller.is_searching else {}
+        )
+        search = Search(controller.search_words, excerpts)
+        self.list.show_records(records, controller.generating_ids, shelves, search)
         if self._page_name == CHAT:
             self.list.select(self._controller.current_id)
         searched = self._search.text().strip()

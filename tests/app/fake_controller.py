@@ -121,6 +121,7 @@ class FakeController(QObject):
         self.folders.changed.connect(self.conversations_changed)
         self.trash = Trash(_NoStore())  # type: ignore[arg-type]
         self._filter = ""
+        self.excerpts: dict[str, str] = {}
         self.presets = Presets(_NoStore(), Settings())  # type: ignore[arg-type]
         self.schemas = SchemaLibrary(Path("/nowhere"))
         self.takes_messages = True
@@ -150,6 +151,13 @@ class FakeController(QObject):
     @property
     def is_searching(self) -> bool:
         return bool(self._filter)
+
+    @property
+    def search_words(self) -> tuple[str, ...]:
+        return tuple(self._filter.split())
+
+    def excerpt(self, conversation_id: str) -> str:
+        return self.excerpts.get(conversation_id, "")
 
     def new_conversation(self, folder_id: str | None = None) -> None:
         self.calls.append(("new_conversation", folder_id))

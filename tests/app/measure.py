@@ -31,9 +31,10 @@ from PySide6.QtWidgets import QApplication
 from app.chat.transcript import ALIVE_AT_REST
 from app.context import AppContext
 from app.paths import AppPaths
-from app.storage.conversations import find_conversations, save_conversation, save_message
+from app.storage.conversations import save_conversation, save_message
 from app.storage.database import open_database
 from app.storage.records import ConversationRecord, MessageRecord
+from app.storage.search import find_conversations
 from app.theme import Theme
 from app.window.main_window import MainWindow
 from engine.protocol import Role

@@ -366,3 +366,18 @@ def test_a_call_is_kept_beside_the_answer(bench: Bench) -> None:
     assert record.stats["tool_calls"] == [
         {"name": "weather", "arguments": '{"city": "Lisboa"}', "call_id": "1"},
     ]
+
+
+def test_what_was_found_comes_with_a_line_of_the_message(bench: Bench) -> None:
+    bench.ask("Tea or coffee?", "Put the kettle on, then decide.")
+    chat_id = bench.controller.current_id
+    bench.settle()
+    bench.controller.search("kettle de")
+    bench.settle()
+    assert bench.controller.search_words == ("kettle", "de")
+    assert bench.controller.excerpt(chat_id) == "Put the kettle on, then decide."
+    bench.controller.search("coffee")
+    bench.settle()
+    assert bench.controller.excerpt(chat_id) == "Tea or coffee?"
+    bench.controller.search("")
+    assert bench.controller.excerpt(chat_id) == ""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from PySide6.QtCore import QLocale, QMimeData, QPoint, QPointF, Qt
+from PySide6.QtCore import QLocale, QMimeData, QModelIndex, QPoint, QPointF, Qt
 from PySide6.QtGui import QDragMoveEvent, QDropEvent
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
@@ -12,10 +12,12 @@ from pytestqt.qtbot import QtBot
 from app.chat.conversation_list import ConversationList
 from app.chat.conversation_list_model import (
     CONVERSATION_ID,
+    EXCERPT,
     FOLDER_ID,
     IS_BUSY,
     IS_FOLDER,
     IS_HEADING,
+    Search,
     Shelf,
     group_of,
     when,
@@ -269,3 +271,32 @@ def test_the_folders_menu_acts(shelves: ConversationList, qtbot: QtBot) -> None:
     with qtbot.waitSignal(shelves.folder_delete_requested, timeout=500) as caught:
         actions["Delete the folder, keep its chats"].trigger()
     assert caught.args == ["work"]
+
+
+def test_what_was_found_is_shown_and_marked(chats: ConversationList, theme: Theme) -> None:
+    records = [_record("kettle", datetime.now()), _record("b", datetime.now())]
+    search = Search(("tea", "kettle"), {"b": "…a cup of Tea\u202e 🫖 tea", "kettle": ""})
+    chats.show_records(records, (), (), search)
+    model = chats.conversations
+    plain, found = (model.index(model.row_of(id_)) for id_ in ("kettle", "b"))
+    assert found.data(EXCERPT) == "…a cup of Tea⟨U+202E⟩ 🫖 tea"
+    assert "a cup of Tea" in found.data(int(Qt.ItemDataRole.AccessibleTextRole))
+    assert chats.visualRect(found).height() > chats.visualRect(plain).height()
+    accent = theme.colour("accent").rgb()
+    chats.clearSelection()
+    chats.setCurrentIndex(model.index(0))
+    image = chats.viewport().grab().toImage()
+
+    def has_accent(index: QModelIndex) -> bool:
+        box = chats.visualRect(index)
+        return any(
+            image.pixel(x, y) == accent
+            for x in range(box.left() + 16, min(box.right(), image.width()) - 40)
+            for y in range(box.top() + 3, box.bottom() - 3)
+        )
+
+    assert has_accent(plain), "the word in the title"
+    assert has_accent(found), "the word in the excerpt"
+    chats.show_records(records, (), (), Search())
+    image = chats.viewport().grab().toImage()
+    assert not has_accent(model.index(model.row_of("b")))

@@ -11,8 +11,9 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.storage import database as database_module
-from app.storage.conversations import find_conversations, save_conversation, save_message
+from app.storage.conversations import save_conversation, save_message
 from app.storage.records import ConversationRecord, MessageRecord, MessageStatus
+from app.storage.search import find_conversations
 from app.storage.store import ChatStore
 from engine.protocol import Role
 
@@ -107,7 +108,7 @@ def test_the_index_follows_the_messages(store: ChatStore, qtbot: QtBot) -> None:
     def found(text: str) -> set[str]:
         connection = sqlite3.connect(store._database.path)
         try:
-            return find_conversations(connection, text)
+            return set(find_conversations(connection, text))
         finally:
             connection.close()
 
@@ -124,7 +125,7 @@ def test_the_index_follows_the_messages(store: ChatStore, qtbot: QtBot) -> None:
     connection.execute("INSERT INTO message_index(message_index) VALUES ('integrity-check')")
     connection.execute("DELETE FROM message WHERE id = 'm1'")
     connection.execute("INSERT INTO message_index(message_index) VALUES ('integrity-check')")
-    assert find_conversations(connection, "Japan") == set(), "messages below a removed one go with it"
+    assert find_conversations(connection, "Japan") == {}, "messages below a removed one go with it"
     connection.close()
 
 

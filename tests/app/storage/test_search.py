@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.storage.conversations import save_conversation, save_message
+from app.storage.database import open_database
+from app.storage.records import ConversationRecord, MessageRecord
+from app.storage.search import excerpt_around, find_conversations, marked_places
+from engine.protocol import Role
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    opened = open_database(tmp_path / "chats.db").connect()
+    yield opened
+    opened.close()
+
+
+def _write(connection: sqlite3.Connection, chat_id: str, *texts: str) -> None:
+    save_conversation(connection, ConversationRecord(chat_id, chat_id, 1.0, 1.0))
+    for number, text in enumerate(texts):
+        save_message(connection, MessageRecord(f"{chat_id}{number}", chat_id, None, Role.USER, text))
+
+
+@pytest.mark.parametrize("many", [0, 2000])
+def test_an_excerpt_is_of_the_newest_message(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr("app.storage.search.MANY_FOUND", many)
+    _write(connection, "tea", "The kettle is old.", "Buy a new\n\nKETTLE, then.", "Thanks.")
+    _write(connection, "rain", "It rains; 茶 helps.")
+    assert find_conversations(connection, "kettle") == {"tea": "Buy a new KETTLE, then."}
+    assert find_conversations(connection, "茶") == {"rain": "It rains; 茶 helps."}
+    assert find_conversations(connection, "st") == find_conversations(connection, "%%%") == {}
+
+
+def test_an_excerpt_is_one_line_around_the_word() -> None:
+    text = "A beginning that is long.\nThen comes the\t needle " + "and more " * 40
+    excerpt = excerpt_around(text, re.compile("needle"))
+    assert excerpt.startswith("…")
+    assert "the needle and more" in excerpt
+    assert len(excerpt) < 150
+    assert excerpt_around("short", re.compile("nothing")) == "short"
+
+
+def test_marks() -> None:
+    assert marked_places("Tea, tea and TEApot", ["tea", "pot"]) == [(0, 3), (5, 8), (13, 19)]
+    assert marked_places("abcd", ["abc", "bcd", ""]) == [(0, 4)]
+    assert marked_places("100% (sure)", ["%", "(sure)"]) == [(3, 4), (5, 11)]
