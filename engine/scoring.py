@@ -33,10 +33,13 @@ def score_tokens(
     ``on_logits`` gets the logits of all predicted tokens in order, in pieces of (tokens, vocab_size), with the
     tokens; it must not keep the array.
 
-    Raises InvalidParameterError for fewer than two tokens, NumericError where the model gives invalid numbers.
+    Raises InvalidParameterError for fewer than two tokens or a context of one, NumericError where the model gives
+    invalid numbers.
     """
     if len(token_ids) < 2:
         raise InvalidParameterError("The text has fewer than two tokens, so there is nothing to predict.")
+    if context_length < 2:
+        raise InvalidParameterError("A context of one token leaves nothing to predict from; choose a larger one.")
     ids = np.asarray(token_ids, dtype=np.int32)
     block_table = np.arange(num_blocks_for(min(context_length, ids.size)), dtype=np.int32)
     chunk = max(1, min(backend.max_batch_tokens, MAX_LOGITS_BYTES // (4 * vocab_size)))

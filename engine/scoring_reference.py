@@ -7,6 +7,9 @@ larger than memory. How a change in kernels or tensor types is judged: by the di
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -68,21 +71,24 @@ def write_logits(
 ) -> Iterator[LogitsWriter]:
     """A writer for the logits of ``num_predicted`` tokens. Raises EngineError where the file cannot be written.
 
-    An unfinished file is removed.
+    What ``path`` held before stays until all is written.
     """
+    unfinished = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
-        with zipfile.ZipFile(path, "w") as archive:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with zipfile.ZipFile(unfinished, "w") as archive:
             with archive.open("token_ids.npy", "w") as member:
                 np.lib.format.write_array(member, np.asarray(token_ids, "<i4"))
             with archive.open("logits.npy", "w", force_zip64=True) as member:
                 yield LogitsWriter(member, (num_predicted, vocab_size))
+        os.replace(unfinished, path)
     except OSError as error:
-        path.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise EngineError(f"The logits cannot be written to {path}: {reason}.") from error
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 class LogitsComparison:

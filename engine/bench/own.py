@@ -77,7 +77,8 @@ class OwnRunner:
                 SequenceSlice(own, start, table, "last", index % num_states)
                 for index, (own, table) in enumerate(zip(token_ids, tables))
             ]
-            return self._backend.run(parts).argmax(axis=1).astype(np.int32)
+            ids: npt.NDArray[np.int32] = self._backend.run(parts).argmax(axis=1).astype(np.int32)
+            return ids
 
         chosen = step(ids, 0)
         started = time.perf_counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
+from engine.errors import ModelFileError
 from engine.gguf import ArraySummary, GGUFFile, open_model
 from engine.loader import active_weight_bytes, tensor_type_name
 from engine.terminal.arguments import read_text
@@ -19,9 +20,10 @@ def inspect(arguments: argparse.Namespace, output: Output) -> int:
     with open_model(find_model(arguments.model)) as file:
         metadata = {key: file.metadata.raw(key) for key in file.metadata}
         template = file.metadata.string("tokenizer.chat_template", None)
+        facts = _facts(file)
         output.json(
             {
-                **_facts(file),
+                **facts,
                 "metadata": metadata,
                 "chat_template": template,
                 "tensors": [
@@ -37,7 +39,7 @@ def inspect(arguments: argparse.Namespace, output: Output) -> int:
                 ],
             }
         )
-        for key, fact in _facts(file).items():
+        for key, fact in facts.items():
             output.text(f"{key + ':':20} {fact:,}" if isinstance(fact, int) else f"{key + ':':20} {fact}")
         output.text("\nMetadata")
         for key, value in metadata.items():
@@ -88,7 +90,21 @@ def _facts(file: GGUFFile) -> dict[str, str | int]:
         "active_weight_bytes": active_weight_bytes(file),
         "gguf_version": file.version,
         "num_shards": len(file.paths),
+        "can_run": _can_run(file),
     }
+
+
+def _can_run(file: GGUFFile) -> str:
+    """``yes``, or why this version cannot run the model."""
+    from engine.model import load_plan
+    from engine.tokenizer import load_tokenizer
+
+    try:
+        load_plan(file)
+        load_tokenizer(file.metadata)
+    except ModelFileError as error:
+        return f"no, {str(error).partition(': ')[2]}"
+    return "yes"
 
 
 def _shortened(value: str | int | float | bool | ArraySummary) -> str:

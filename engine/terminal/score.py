@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.errors import InvalidParameterError
 from engine.loader import LoadedModel, load_model
 from engine.protocol import LoadModel, LoadPhase
 from engine.scoring import num_predicted_tokens, score_tokens
@@ -28,6 +29,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     def on_load(phase: LoadPhase, fraction: float, message: str) -> None:
         output.progress(f"{message} ... {fraction:.0%}")
 
+    if arguments.tokens < 0:
+        raise InvalidParameterError("--tokens cannot be negative; 0 is all of them.")
     text = read_file(arguments.file)
     model = load_model(LoadModel(find_model(arguments.model)), config_of(arguments), on_load)
     try:

@@ -106,6 +106,15 @@ def test_whatever_byte_is_damaged_the_file_is_refused_or_the_same(tmp_path: Path
     assert all("damaged.npz" in refusal for refusal in refusals)
 
 
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    path = keep(tmp_path / "kept.npz")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="broadcast"), write_logits(path, TOKENS, 3, 4) as writer:
+        writer.add(LOGITS + np.zeros(3, np.float32))
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     with pytest.raises(ValueError, match="broadcast"), write_logits(path, TOKENS, 3, 4) as writer:

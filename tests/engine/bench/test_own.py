@@ -18,14 +18,17 @@ class Recorder:
 
     max_batch_tokens = 512
     kv_bytes = 16_000
+    num_states = 2
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, int]] = []
         self.token_ids: list[int] = []
         self.num_slices: list[int] = []
+        self.states: list[list[int]] = []
 
     def run(self, slices: list[SequenceSlice]) -> npt.NDArray[np.float32]:
         self.num_slices.append(len(slices))
+        self.states.append([part.state for part in slices])
         if len(slices) > 1:
             assert len({block for part in slices for block in part.block_table}) == sum(
                 len(part.block_table) for part in slices
@@ -99,6 +102,7 @@ def test_closing_ends_the_backend(runner: OwnRunner, recorder: Recorder) -> None
 def test_streams_take_a_token_each_in_every_step(runner: OwnRunner, recorder: Recorder) -> None:
     assert runner.decode_streams(5, 3) > 0
     assert recorder.num_slices[-6:] == [3] * 6  # their prompts, and five tokens of each
+    assert recorder.states[-6:] == [[0, 1, 0]] * 6, "recurrent states of their own, as far as there are any"
     assert runner.facts()["kv_bytes"] > 0
     runner.prefill(10)
     assert recorder.steps == [(0, 10)], "what the streams left is not taken for the sequence"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from engine.terminal import arguments
 from engine.terminal.cli import main
+from tests.tiny_models import write_tiny_model
 
 
 class Terminal:
@@ -52,6 +54,39 @@ def test_inspect_shows_header_template_and_tensors(terminal: Terminal, smollm2_p
     assert terminal.run("inspect", smollm2_path) == 0
     assert "llama.block_count = 30" in terminal.out
     assert "blk.0.attn_q.weight" in terminal.out
+
+
+def test_inspect_says_whether_the_model_can_run(terminal: Terminal, tmp_path: Path) -> None:
+    path = write_tiny_model("llama", tmp_path)
+    assert terminal.json("inspect", path)["can_run"] == "yes"
+    path.write_bytes(path.read_bytes().replace(b"gpt2", b"bert"))
+    assert terminal.json("inspect", path)["can_run"].startswith("no, its tokenizer is WordPiece")
+    path.write_bytes(path.read_bytes().replace(b"llama", b"rwkv7"))
+    refusal = terminal.json("inspect", path)["can_run"]
+    assert refusal.startswith("no, the architecture 'rwkv7' is not supported")
+    assert path.name not in refusal
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tokens", -5], "cannot be negative"),
+        (["--tokens", 1], "fewer than two tokens"),
+        (["--context", 1], "context of one token"),
+        (["--context", -1], "cannot be negative"),
+        (["--save-logits", "."], r"cannot be written to \.: Is a directory"),
+        (["--save-logits", "no/such/folder.npz"], "cannot be written"),
+        (["--against", "absent.npz"], "cannot be compared with"),
+    ],
+)
+def test_a_wrong_option_of_score_gets_a_sentence(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object], message: str
+) -> None:
+    path = write_tiny_model("llama", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    command = ("score", path, "-", "--backend", "reference", *options)
+    assert re.search(message, terminal.json(*command, stdin="Some words.", code=1)["error"])
+    assert [each.name for each in tmp_path.iterdir()] == ["llama.gguf"]
 
 
 def test_tokenize_equals_the_goldens(terminal: Terminal, smollm2_path: Path, goldens: Path) -> None:
