@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import copy
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt
@@ -11,12 +11,12 @@ from PySide6.QtGui import QBrush, QFont
 from app.extraction.workspace import ExtractionWorkspace
 from app.theme import Theme
 from app.translation import tr
-from engine.extraction.export import columns_of, flat
+from engine.extraction.answers import parse_answer
+from engine.extraction.columns import Column, as_cell, columns_of, value_at
 from engine.extraction.journal import RowResult
 
 DOUBTFUL = 0.3
 """A row whose least certain value is doubted more than this is marked."""
-SORT_ROLE = Qt.ItemDataRole.UserRole + 1
 _Index = QModelIndex | QPersistentModelIndex
 _ROOT = QModelIndex()
 
@@ -28,7 +28,7 @@ class ResultsModel(QAbstractTableModel):
         super().__init__(workspace)
         self._workspace = workspace
         self._theme = theme
-        self._columns: list[str] = []
+        self._columns: list[Column] = []
         workspace.opened.connect(self.reload)
         workspace.source_changed.connect(self.reload)
         workspace.row_changed.connect(self._on_row)
@@ -44,7 +44,7 @@ class ResultsModel(QAbstractTableModel):
     @property
     def columns(self) -> list[str]:
         """The names of the fields' columns."""
-        return list(self._columns)
+        return [column.name for column in self._columns]
 
     def rowCount(self, parent: _Index = _ROOT) -> int:
         source = self._workspace.source
@@ -57,7 +57,7 @@ class ResultsModel(QAbstractTableModel):
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if orientation is not Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
             return None
-        names = ["#", tr("input"), *self._columns, tr("certainty")]
+        names = ["#", tr("input"), *self.columns, tr("certainty")]
         return names[section] if section < len(names) else None
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
@@ -71,8 +71,6 @@ class ResultsModel(QAbstractTableModel):
         result = self._result(row)
         if role in {Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole}:
             return self._text(row, column, result)
-        if role == SORT_ROLE:
-            return self._sort_key(row, column, result)
         if role == Qt.ItemDataRole.ToolTipRole:
             return self._explanation(row, column, result)
         if role == Qt.ItemDataRole.ForegroundRole:
@@ -89,11 +87,10 @@ class ResultsModel(QAbstractTableModel):
         result = self._result(index.row())
         if role != Qt.ItemDataRole.EditRole or result is None:
             return False
-        name = self._columns[index.column() - 2]
-        before = flat(result.value).get(name) if not result.error else None
-        if str(value) == _shown(before):
+        column = self._columns[index.column() - 2]
+        if str(value) == _shown(self._value(result, column)):
             return False
-        self._workspace.edit(index.row(), with_value(result.value, name, str(value), before))
+        self._workspace.edit(index.row(), with_value(result.value, column, str(value)))
         return True
 
     def _result(self, row: int) -> RowResult | None:
@@ -116,16 +113,28 @@ class ResultsModel(QAbstractTableModel):
             return "" if result.error else f"{1 - result.doubt:.0%}".replace("%", " %") + _mark(result)
         if result.error:
             return result.error if column == 2 else ""
-        return _shown(flat(result.value).get(self._columns[column - 2]))
+        return _shown(self._value(result, self._columns[column - 2]))
 
-    def _sort_key(self, row: int, column: int, result: RowResult | None) -> Any:
+    @staticmethod
+    def _value(result: RowResult, column: Column) -> Any:
+        """What a row has in a column; None where it failed."""
+        return None if result.error else value_at(result.value, column)
+
+    def sort_key(self, row: int, column: int) -> tuple[int, float, str]:
+        """Rows without a result come last; then by number, others by their text."""
+        result = self._result(row)
+        if column == 0:
+            return 0, row, ""
+        if column == 1:
+            return 0, 0.0, self._text(row, column, result).casefold()
+        if result is None:
+            return 3, row, ""
         if column == 2 + len(self._columns):
-            return -1.0 if result is None else 1.0 - result.doubt if not result.error else 0.0
-        if column >= 2 and result is not None and not result.error:
-            value = flat(result.value).get(self._columns[column - 2])
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return f"{value + 1e15:040.10f}"
-        return row if column == 0 else self._text(row, column, result).casefold()
+            return 0, -1.0 if result.error else 1.0 - result.doubt, ""
+        value = self._value(result, self._columns[column - 2])
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return 0, value, ""
+        return (2, row, "") if value is None else (1, 0.0, _shown(value).casefold())
 
     def _explanation(self, row: int, column: int, result: RowResult | None) -> str | None:
         source = self._workspace.source
@@ -147,14 +156,14 @@ class ResultsModel(QAbstractTableModel):
             return QBrush(self._theme.colour("caution"))
         if column == 2 + len(self._columns):
             return QBrush(self._theme.colour("caution" if result.doubt > DOUBTFUL else "good"))
-        share = result.certainty.get("/" + self._columns[column - 2].replace(".", "/"))
+        share = result.certainty.get(self._columns[column - 2].pointer)
         is_doubted = share is not None and 1.0 - share > DOUBTFUL and not result.is_edited
         return QBrush(self._theme.colour("caution")) if is_doubted else None
 
     def _is_number(self, result: RowResult | None, column: int) -> bool:
         if result is None or result.error or not 2 <= column < 2 + len(self._columns):
             return column == 0
-        value = flat(result.value).get(self._columns[column - 2])
+        value = self._value(result, self._columns[column - 2])
         return isinstance(value, int | float) and not isinstance(value, bool)
 
     def _on_row(self, row: int) -> None:
@@ -168,20 +177,33 @@ class SortedResults(QSortFilterProxyModel):
     def __init__(self, model: ResultsModel) -> None:
         super().__init__(model)
         self.setSourceModel(model)
-        self.setSortRole(SORT_ROLE)
+        self._results = model
+        self._keys: dict[int, tuple[int, float, str]] = {}
         self.setDynamicSortFilter(False)  # a table that sorts itself while it grows cannot be read
 
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        self._keys = {row: self._results.sort_key(row, column) for row in range(self._results.rowCount())}
+        super().sort(column, order)
+        self._keys = {}
 
-def with_value(value: Any, name: str, text: str, before: Any) -> dict[str, Any]:
-    """An answer with another value at "group.property"; the type is the one it had, where the text allows it."""
-    made: dict[str, Any] = json.loads(json.dumps(value)) if isinstance(value, dict) else {}
-    keys = name.split(".")
+    def lessThan(self, left: _Index, right: _Index) -> bool:
+        return self._key(left) < self._key(right)
+
+    def _key(self, index: _Index) -> tuple[int, float, str]:
+        return self._keys.get(index.row()) or self._results.sort_key(index.row(), index.column())
+
+
+def with_value(value: Any, column: Column, text: str) -> Any:
+    """An answer with another value in a column; the type is the one it had, where the text allows it."""
+    if not column.path:
+        return _typed(text, value)
+    made: dict[str, Any] = copy.deepcopy(value) if isinstance(value, dict) else {}
     place = made
-    for key in keys[:-1]:
+    for key in column.path[:-1]:
         inner = place.get(key)
         place[key] = inner if isinstance(inner, dict) else {}
         place = place[key]
-    place[keys[-1]] = _typed(text, place.get(keys[-1], before))
+    place[column.path[-1]] = _typed(text, place.get(column.path[-1]))
     return made
 
 
@@ -191,12 +213,13 @@ def _typed(text: str, before: Any) -> Any:
     if isinstance(before, list) and all(isinstance(item, str) for item in before) and not text.startswith("["):
         return [part.strip() for part in text.split(";") if part.strip()]
     try:
-        return json.loads(text)
+        return parse_answer(text)
     except ValueError:
         return text
 
 
 def _shown(value: Any) -> str:
+    value = as_cell(value)
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -6,39 +6,21 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.extraction.columns import columns_of, flat
 from engine.extraction.journal import Journal, RowResult
 from engine.extraction.sources import Source
 
 FORMATS = (".jsonl", ".json", ".csv", ".xlsx")
 CERTAINTY_COLUMN = "certainty"
 ERROR_COLUMN = "error"
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")  # these of full width, too
 _MAX_EXCEL_CELL = 32_767
-
-
-def columns_of(schema: str) -> list[str]:
-    """The columns of a schema's answers: its properties, those of groups as "group.property"."""
-    try:
-        parsed = json.loads(schema)
-    except (ValueError, RecursionError):
-        return []
-    return list(_columns(parsed, "", 0))
-
-
-def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """An answer as one row: groups as "group.property", lists of words joined, other lists as JSON."""
-    if not isinstance(value, dict):
-        return {prefix or "value": _cell(value)}
-    row: dict[str, Any] = {}
-    for key, inner in value.items():
-        name = f"{prefix}.{key}" if prefix else str(key)
-        row |= flat(inner, name) if isinstance(inner, dict) else {name: _cell(inner)}
-    return row
+_MAX_EXCEL_INTEGER = 2**53
 
 
 def write_results(path: Path, source: Source, journal: Journal) -> int:
@@ -65,51 +47,51 @@ def write_results(path: Path, source: Source, journal: Journal) -> int:
     return len(results)
 
 
-def _columns(schema: Any, prefix: str, depth: int) -> Iterable[str]:
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict) or depth > 8:
-        return
-    for key, inner in properties.items():
-        name = f"{prefix}.{key}" if prefix else str(key)
-        nested = list(_columns(inner, name, depth + 1))
-        yield from nested or [name]
+def _table(source: Source, journal: Journal, results: Sequence[RowResult]) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows: the input's label, the answer's columns, certainty and error.
 
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, list) and all(isinstance(item, str | int | float | bool) for item in value):
-        return "; ".join(item if isinstance(item, str) else json.dumps(item) for item in value)
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-
-
-def _table(
-    source: Source, journal: Journal, results: Sequence[RowResult]
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Header and rows: the input's label, the answer's columns, certainty and error."""
-    label = "row" if all(row.label.isdecimal() for row in source.rows) else "input"
-    rows: list[dict[str, Any]] = []
+    The names of the answer's columns stay as they are; the others give way where one of them is taken.
+    """
+    is_numbered = all(row.label.isdecimal() for row in source.rows)
     columns = dict.fromkeys(columns_of(journal.task.schema))
-    for result in results:
-        values = {} if result.error else flat(result.value)
-        columns.update(dict.fromkeys(values))
+    values = [{} if result.error else flat(result.value) for result in results]
+    for row in values:
+        columns.update(dict.fromkeys(row))
+    used = [column for column in columns if column.path or any(column in row for row in values)]
+    names = unique_names([column.name for column in used])
+    label = _free("row" if is_numbered else "input", names)
+    header = [label, *names, *(_free(name, names) for name in (CERTAINTY_COLUMN, ERROR_COLUMN))]
+    rows = []
+    for result, row in zip(results, values, strict=True):
         shown = source.rows[result.row].label
-        rows.append(
-            {
-                label: int(shown) if label == "row" else shown,
-                **values,
-                CERTAINTY_COLUMN: None if result.error else round(1.0 - result.doubt, 4),
-                ERROR_COLUMN: result.error or None,
-            }
-        )
-    inner = [column for column in columns if column not in {label, CERTAINTY_COLUMN, ERROR_COLUMN}]
-    return [label, *inner, CERTAINTY_COLUMN, ERROR_COLUMN], rows
+        certainty = None if result.error else round(1.0 - result.doubt, 4)
+        cells = [row.get(column) for column in used]
+        rows.append([int(shown) if is_numbered else shown, *cells, certainty, result.error or None])
+    return header, rows
 
 
-def _separated(header: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+def unique_names(names: Iterable[str]) -> list[str]:
+    """The names, with a number behind those that were there before."""
+    made: list[str] = []
+    for name in names:
+        made.append(_free(name, made))
+    return made
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    number, free = 2, name
+    while free in taken:
+        free = f"{name}_{number}"
+        number += 1
+    return free
+
+
+def _separated(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     writer.writerow([_safe(name) for name in header])
     for row in rows:
-        writer.writerow([_safe(row.get(name)) for name in header])
+        writer.writerow([_safe(value) for value in row])
     return stream.getvalue()
 
 
@@ -117,7 +99,10 @@ def _safe(value: Any) -> Any:
     """A text that a spreadsheet would run as a formula, with a quote before it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
+    if isinstance(value, str):
+        value = value.replace("\0", "")
+        return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
+    return value
 
 
 def _json(source: Source, results: Sequence[RowResult], suffix: str) -> str:
@@ -135,7 +120,7 @@ def _json(source: Source, results: Sequence[RowResult], suffix: str) -> str:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
-def _write_excel(path: Path, header: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+def _write_excel(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     from openpyxl import Workbook  # only who wants such a file should wait for it
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
@@ -144,6 +129,8 @@ def _write_excel(path: Path, header: Sequence[str], rows: Sequence[Mapping[str, 
     sheet = book.create_sheet("Results")
 
     def cell(value: Any) -> Any:
+        if isinstance(value, int) and abs(value) > _MAX_EXCEL_INTEGER:
+            value = str(value)  # a spreadsheet's numbers are doubles: it would come back as another
         if not isinstance(value, str):
             return value
         text = ILLEGAL_CHARACTERS_RE.sub("", value)[:_MAX_EXCEL_CELL]
@@ -153,5 +140,5 @@ def _write_excel(path: Path, header: Sequence[str], rows: Sequence[Mapping[str, 
 
     sheet.append([cell(name) for name in header])
     for row in rows:
-        sheet.append([cell(row.get(name)) for name in header])
+        sheet.append([cell(value) for value in row])
     book.save(path)

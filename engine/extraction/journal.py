@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.extraction.answers import parse_answer, well_formed
 
 FORMAT_KEY = "fireside_extraction"
 FORMAT = 1
@@ -124,6 +125,9 @@ class Journal:
 
     def add(self, *results: RowResult) -> None:
         """Keep results; on the disk when this returns. Raises InputError when the disk refuses them."""
+        results = tuple(
+            replace(result, value=well_formed(result.value), error=well_formed(result.error)) for result in results
+        )
         self.results.update({result.row: result for result in results})
         try:
             _write(self.path, [_record(result) for result in results], "a")
@@ -186,7 +190,7 @@ def _write(path: Path, records: list[dict[str, Any]], mode: str, prefix: str = "
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = parse_answer(line.decode("utf-8"))
+    except ValueError:
         return None
     return record if isinstance(record, dict) else None

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from engine.extraction.answers import parse_answer
 from engine.extraction.journal import Journal, RowResult
 from engine.extraction.sources import Source
 from engine.protocol import (
@@ -198,9 +199,11 @@ class ExtractionRun:
             if not structured.is_valid:
                 return RowResult(asked.row, error=structured.message)
         try:
-            value = json.loads("".join(asked.pieces))
-        except ValueError:
+            value = parse_answer("".join(asked.pieces))
+        except json.JSONDecodeError:
             return RowResult(asked.row, error="The answer is no JSON.")
+        except ValueError as error:
+            return RowResult(asked.row, error=f"The answer cannot be kept: {error}.")
         fields = structured.fields if structured is not None else ()
         return RowResult(asked.row, value, {certain.path: certain.probability for certain in fields})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.extraction.answers import well_formed
 from engine.extraction.texts import MAX_FILE_BYTES, decoded, read_text_file
 
 MAX_ROWS = 200_000
@@ -110,16 +112,41 @@ def _checked(name: str, cells: Iterable[dict[str, str]]) -> Source:
 
 def _separated(text: str, name: str, delimiter: str) -> Iterator[dict[str, str]]:
     csv.field_size_limit(_MAX_CELL_CHARACTERS)
+    stated = re.match(r"sep=(.)\r?\n", text)  # a spreadsheet's own line before the header
+    if stated is not None and not delimiter:
+        text, delimiter = text[stated.end() :], stated.group(1)
     if not delimiter:
         try:
             delimiter = csv.Sniffer().sniff(text[:16_384], delimiters=",;\t|").delimiter
         except csv.Error:
             delimiter = ","
+    if _has_open_quote(text, delimiter):
+        reason = 'a quotation mark (") is opened and never closed, so that rows would be lost'
+        raise InputError(f"{name} is damaged: {reason}.")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        yield from _with_header(list(row) for row in reader)
+        yield from _with_header(_lines_of_text(reader, delimiter))
     except csv.Error as error:
         raise InputError(f"{name} is damaged in line {reader.line_num}: {error}.") from error
+
+
+def _has_open_quote(text: str, delimiter: str) -> bool:
+    """Whether the last cell begins with a quotation mark that nothing closes: it swallows all rows after it."""
+    try:
+        for _ in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
+            pass
+    except csv.Error as error:
+        return "unexpected end" in str(error)
+    return False
+
+
+def _lines_of_text(rows: Iterable[list[str]], delimiter: str) -> Iterator[list[str]]:
+    """The rows; those below a header of one column, whole: they are texts with commas and not cells."""
+    is_single: bool | None = None
+    for row in rows:
+        if is_single is None and any(cell.strip() for cell in row):
+            is_single = len(row) == 1
+        yield [delimiter.join(row)] if is_single else row
 
 
 def _with_header(rows: Iterable[list[str]]) -> Iterator[dict[str, str]]:
@@ -153,7 +180,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 def _json(text: str, name: str, *, is_lines: bool) -> Iterator[dict[str, str]]:
     if is_lines:
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(text.split("\n"), start=1):  # other line breaks may stand within a text
             if line.strip():
                 yield _cells(_parsed(line, f"{name}, line {number}"), f"{name}, line {number}")
         return
@@ -223,7 +250,7 @@ def _folder(path: Path) -> Source:
         raise InputError(f"{path.name} holds more than {MAX_ROWS:,} files; use a part of it.")
     rows = []
     for file in files:
-        label = file.relative_to(path).as_posix()
+        label = well_formed(file.relative_to(path).as_posix())
         try:
             rows.append(Row(label, {"file": label, TEXT_COLUMN: read_text_file(file)}))
         except InputError as error:

@@ -13,6 +13,7 @@ from app.extraction.table_model import ResultsModel, with_value
 from app.extraction.words import progress_line, saving_line
 from app.extraction.workspace import ExtractionWorkspace
 from app.theme import Theme
+from engine.extraction.columns import Column
 from engine.extraction.journal import Journal, RowResult
 from engine.extraction.run import Progress
 from engine.protocol import (
@@ -179,13 +180,18 @@ def test_without_a_model_rows_wait_for_one(make_bench: BenchMaker) -> None:
 
 def test_values_keep_their_type_where_the_text_allows_it() -> None:
     value = {"s": "1", "n": 2, "tags": ["a"], "yes": True, "g": {"x": None}}
-    assert with_value(value, "s", "5", "1")["s"] == "5"
-    assert with_value(value, "n", "5", 2)["n"] == 5
-    assert with_value(value, "n", "many", 2)["n"] == "many"
-    assert with_value(value, "tags", "b; c", "a")["tags"] == ["b", "c"]
-    assert with_value(value, "yes", "false", True)["yes"] is False
-    assert with_value(value, "g.x", "new", None)["g"] == {"x": "new"}
-    assert with_value(None, "a.b", "1", None) == {"a": {"b": "1"}}
+    assert with_value(value, Column(("s",)), "5")["s"] == "5"
+    assert with_value(value, Column(("n",)), "5")["n"] == 5
+    assert with_value(value, Column(("n",)), "many")["n"] == "many"
+    assert with_value(value, Column(("n",)), "NaN")["n"] == "NaN"
+    assert with_value(value, Column(("n",)), "1e999")["n"] == "1e999"
+    assert with_value(value, Column(("n",)), "12345678901234567890")["n"] == 12345678901234567890
+    assert with_value(value, Column(("tags",)), "b; c")["tags"] == ["b", "c"]
+    assert with_value(value, Column(("yes",)), "false")["yes"] is False
+    assert with_value(value, Column(("g", "x")), "new")["g"] == {"x": "new"}
+    assert with_value(value, Column(("Nr.",)), "7") == {**value, "Nr.": "7"}
+    assert with_value(None, Column(("a", "b")), "1") == {"a": {"b": "1"}}
+    assert with_value(["a"], Column(()), "b; c") == ["b", "c"]
     assert value["n"] == 2
 
 
@@ -268,3 +274,14 @@ def test_the_engine_gets_ready_once_the_person_comes_to_extract(bench: Bench) ->
     assert num_prepared() == 2
     bench.engine.load(Path("other.gguf"))
     bench.qtbot.waitUntil(lambda: num_prepared() == 3, timeout=5000)
+
+
+def test_numbers_are_sorted_as_numbers_and_gaps_come_last(page: ExtractionPage, bench: Bench) -> None:
+    workspace = _started(bench, "a\nb\nc\nd\ne\nf")
+    workspace.pause()
+    journal = workspace.journal
+    assert journal is not None
+    for row, number in enumerate([1.10, 1.05, -3, 10**20, None]):
+        journal.add(RowResult(row, {"a": "x", "b": {"n": number}}))
+    page.table.sortByColumn(3, Qt.SortOrder.AscendingOrder)
+    assert [page.table.sorted.index(row, 1).data() for row in range(6)] == ["c", "b", "a", "d", "e", "f"]

@@ -39,7 +39,7 @@ def test_a_table_with_quotes_commas_emoji_and_empty_cells(tmp_path: Path) -> Non
         ("latin.csv", "a,b\n1,é\n".encode("latin-1"), {"a": "1", "b": "é"}),
         ("nul.csv", b"a,b\n1\x00,2\n", {"a": "1", "b": "2"}),
         ("long.csv", "a,b\n" + "x" * 300_000 + ",2\n", {"a": "x" * 300_000, "b": "2"}),
-        ("one.csv", "text\nhello, you\n", {"text": "hello", "column_2": " you"}),
+        ("one.csv", "text\nhello, you\n", {"text": "hello, you"}),
         ("lines.jsonl", '{"a": "1", "b": {"c": [2]}}\n\n', {"a": "1", "b": '{"c": [2]}'}),
         ("texts.jsonl", '"one"\n"two"\n', {"text": "one"}),
         ("list.json", '[{"a": null, "b": 2.5}]', {"a": "", "b": "2.5"}),
@@ -119,3 +119,30 @@ def test_missing_and_empty_places(tmp_path: Path) -> None:
 def test_json_numbers_keep_their_digits(tmp_path: Path) -> None:
     path = _write(tmp_path / "n.jsonl", json.dumps({"a": 12345678901234567890, "b": True}))
     assert read_source(path).rows[0].cells == {"a": "12345678901234567890", "b": "true"}
+
+
+def test_a_quotation_mark_that_nothing_closes_loses_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text('a,b\n"one,1\ntwo,2\n', encoding="utf-8")
+    with pytest.raises(InputError, match="opened and never closed"):
+        read_source(path)
+    path.write_text('a,b\n"one" ,1\ntw"o,2\n', encoding="utf-8")  # sloppy, yet whole
+    assert [row.cells["b"] for row in read_source(path).rows] == ["1", "2"]
+
+
+def test_texts_below_a_single_header_are_not_cut_at_commas(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("text\nhello, world\nfoo\n", encoding="utf-8")
+    assert [row.cells for row in read_source(path).rows] == [{"text": "hello, world"}, {"text": "foo"}]
+
+
+def test_a_spreadsheet_may_state_the_delimiter(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("sep=;\r\na;b\r\n1,5;2\r\n", encoding="utf-8")
+    assert read_source(path).rows[0].cells == {"a": "1,5", "b": "2"}
+
+
+def test_lines_of_json_end_only_at_line_feeds(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"a": "x\u2028y"}\r\n{"a": "z\x85"}\n', encoding="utf-8", newline="")
+    assert [row.cells["a"] for row in read_source(path).rows] == ["x\u2028y", "z\x85"]
