@@ -15,7 +15,7 @@ from app.library.words import word
 from app.theme import Theme
 from app.translation import localised, tr
 from app.widgets.buttons import LookButton, TextButton
-from app.widgets.label import Label, plain_tooltip
+from app.widgets.label import ElidingLabel, Label, plain_tooltip
 
 if TYPE_CHECKING:
     from engine.advisor import Advice
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from engine.hub.names import Version
 
 MAX_CARD_TEXT = 4000
-MAX_NAME_LENGTH = 48
+MAX_NAME_LENGTH, NARROW_NAME_LENGTH = 48, 30
 _NARROW_PX = 720  # below this a card shows only what decides
-_QUALITY_COLUMN = 4
+_SIZE_COLUMN, _QUALITY_COLUMN = 1, 4
+_SPEED_PX = 112
 
 
 class HubCard(QFrame):
@@ -46,13 +47,14 @@ class HubCard(QFrame):
         self.setProperty("look", "card")
         self.model = model
         self._theme = theme
-        self._title = Label(_shortened(model.name), "strong")
+        self._title = Label("", "strong")
+        self._title.setMinimumWidth(1)  # its text is shortened to the room that there is
         self._title.setToolTip(plain_tooltip(model.repository))
         self._badge = Label("", "badge")
         self._badge.hide()
         self._is_recommended = False
         self._buttons: dict[str, tuple[LookButton, Version]] = {}
-        self._speeds: list[tuple[Label, Advice | None]] = []
+        self._speeds: list[tuple[ElidingLabel, Advice | None]] = []
         self._busy: set[str] = set()
         self._here: set[str] = set()
         self._facts = Label(facts_of(model), "muted")
@@ -90,6 +92,7 @@ class HubCard(QFrame):
         self._grid = QGridLayout(self._rows)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._rows.hide()
+        self._memory = Label("", "heading")
         self._settings = Label("", "help")
         self._settings.setWordWrap(True)
         self._settings.hide()
@@ -128,12 +131,10 @@ class HubCard(QFrame):
         self._text.setText(card_text(detail.card))
         self._about.setVisible(bool(self._text.text()))
         self._more.show()
-        headings = (tr("version"), tr("size"), tr("memory with 8k context"), tr("speed here"), tr("quality"))
+        headings = (tr("version"), tr("size"), "", tr("speed here"), tr("quality"))
         for column, heading in enumerate(headings):
-            label = Label(heading, "heading")
-            label.setWordWrap(True)
-            self._grid.addWidget(label, 0, column)
-        self._grid.setColumnStretch(3, 1)
+            self._grid.addWidget(self._memory if not heading else Label(heading, "heading"), 0, column)
+        self._grid.setColumnStretch(3, 3)
         for number, version in enumerate(detail.repository.groups.versions):
             self._add_row(2 * number + 1, detail, version)
         self._rows.setVisible(bool(detail.repository.groups.versions))
@@ -166,13 +167,17 @@ class HubCard(QFrame):
         is_wide = self.width() >= self._theme.px(_NARROW_PX)
         self._badge.setVisible(self._is_recommended and is_wide)
         self._count.setVisible(is_wide)
+        self._title.setText(_shortened(self.model.name, MAX_NAME_LENGTH if is_wide else NARROW_NAME_LENGTH))
+        self._memory.setText(tr("memory with 8k context") if is_wide else tr("memory"))
+        self._grid.setColumnStretch(_QUALITY_COLUMN, 2 if is_wide else 0)
         for place in range(self._grid.rowCount()):
-            item = self._grid.itemAtPosition(place, _QUALITY_COLUMN)
-            cell = item.widget() if item is not None else None
-            if isinstance(cell, Label):
-                cell.setVisible(is_wide)
+            for column in (_SIZE_COLUMN, _QUALITY_COLUMN):
+                item = self._grid.itemAtPosition(place, column)
+                cell = item.widget() if item is not None else None
+                if isinstance(cell, Label):
+                    cell.setVisible(is_wide)
         for label, advice in self._speeds:
-            label.setText(speed_text(advice, is_short=not is_wide))
+            label.set_whole_text(speed_text(advice, is_short=not is_wide))
 
     def _add_row(self, place: int, detail: HubDetail, version: Version) -> None:
         line = QFrame()
@@ -180,14 +185,16 @@ class HubCard(QFrame):
         self._grid.addWidget(line, place, 0, 1, 6)
         advice = detail.advices.get(version.label)
         is_best = version.label == detail.recommended
+        speed = ElidingLabel("", "muted" if advice is None else "")
+        speed.setMinimumWidth(self._theme.px(_SPEED_PX))
+        self._speeds.append((speed, advice))
         cells = [
             Label(version.label, "strong" if is_best else ""),
             Label(size_text(version.size)),
             _memory_label(advice),
-            Label(speed_text(advice), "muted" if advice is None else ""),
+            speed,
             Label(word(version.quality.words)),
         ]
-        self._speeds.append((cells[3], advice))
         for column, cell in enumerate(cells):
             self._grid.addWidget(cell, place + 1, column)
         if version.missing:
@@ -257,8 +264,8 @@ def settings_text(label: str, advice: Advice | None) -> str:
     return tr("{version} can have a context of {context} here.", version=label, context=context)
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
+def _shortened(name: str, length: int) -> str:
+    return name if len(name) <= length else name[: length - 1] + "…"
 
 
 def _memory_label(advice: Advice | None) -> Label:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.library.library import size_text
@@ -17,7 +18,7 @@ from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import ElidingLabel, Label, plain_tooltip
 from engine.library import FileState, FoundModel, Origin, repair_of
 
-_ROW_PX = 34
+_ROW_PX, _NARROW_PX = 34, 620
 
 
 class LocalCard(QFrame):
@@ -59,6 +60,7 @@ class LocalCard(QFrame):
         self._head.addWidget(self._folder)
         self._empty = Label(tr("No model lies on this machine yet."), "help")
         self._rows = QWidget()
+        QGridLayout(self._rows)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
         self._column.addWidget(self._empty)
@@ -82,7 +84,6 @@ class LocalCard(QFrame):
         grid.setHorizontalSpacing(self._theme.px(16))
         grid.setVerticalSpacing(self._theme.px(5))
         grid.setColumnStretch(0, 3)
-        grid.setColumnStretch(3, 2)
         grid.setColumnStretch(4, 3)
         for number, model in enumerate(models):
             self._add_row(grid, 2 * number, model)
@@ -90,6 +91,21 @@ class LocalCard(QFrame):
             self._add_folder(grid, 2 * number, folder, is_there)
         self._column.replaceWidget(old, self._rows)
         old.deleteLater()
+        self._fit_width()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        """Where there is little room, leave out size and keeper."""
+        is_wide = self.width() >= self._theme.px(_NARROW_PX)
+        for widget in self._rows.findChildren(Label):
+            if widget.property("column") == "more":
+                widget.setVisible(is_wide)
+        grid = self._rows.layout()
+        assert isinstance(grid, QGridLayout)
+        grid.setColumnStretch(3, 2 if is_wide else 0)
 
     def _add_row(self, grid: QGridLayout, place: int, model: FoundModel) -> None:
         self._begin_row(grid, place)
@@ -97,8 +113,11 @@ class LocalCard(QFrame):
         is_ready = model.state is FileState.READY
         grid.addWidget(ElidingLabel(model.name, "strong" if is_loaded else ""), place, 0)
         grid.addWidget(Label(model.quantization), place, 1)
-        grid.addWidget(Label(size_text(model.size)), place, 2)
-        grid.addWidget(ElidingLabel(origin_text(model), "muted"), place, 3)
+        for column, label in enumerate(
+            (Label(size_text(model.size)), ElidingLabel(origin_text(model), "muted")), 2
+        ):
+            label.setProperty("column", "more")
+            grid.addWidget(label, place, column)
         if is_ready:
             grid.addWidget(ElidingLabel(self._speed_of(model), "muted"), place, 4)
         else:
@@ -128,7 +147,7 @@ class LocalCard(QFrame):
         grid.addWidget(ElidingLabel(str(folder), "muted"), place, 0, 1, 4)
         words = tr("looked through, too") if is_there else tr("cannot be reached")
         grid.addWidget(ElidingLabel(words, "muted" if is_there else "caution"), place, 4)
-        remove = LookButton(self._theme, tr("Remove from the list"))
+        remove = LookButton(self._theme, tr("Remove"))
         remove.setAccessibleName(tr("Remove {folder} from the list", folder=folder))
         remove.clicked.connect(partial(self.folder_removed.emit, folder))
         grid.addWidget(remove, place, 5)

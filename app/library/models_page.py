@@ -193,7 +193,7 @@ class ModelsPage(QWidget):
         """What is damaged can be fetched again at once, where it is known from where."""
         can_fetch = bool(model.repository)
         action = self._work.fetch_again if can_fetch else lambda model: self._search(model.name)
-        words = tr("Download it again") if can_fetch else tr("Find it at the hub")
+        words = tr("Get it again") if can_fetch else tr("Find it")
         self.notice_bar.show_text(text, action_name=words, action=partial(action, model))
 
     def _search(self, words: str) -> None:

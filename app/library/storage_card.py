@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library.library import size_text
@@ -12,6 +13,8 @@ from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton
 from app.widgets.label import ElidingLabel, Label
+
+_NARROW_PX = 720
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,11 @@ class StorageCard(QFrame):
         words.addWidget(self._use)
         words.addWidget(self._folder)
         self._row.addLayout(words, 1)
+        self._buttons = QHBoxLayout()
+        self._buttons.addStretch(1)
         for button in (token, show, move):
-            self._row.addWidget(button)
+            self._buttons.addWidget(button)
+        self._row.addLayout(self._buttons)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._row)
         self._apply_metrics()
@@ -77,4 +83,12 @@ class StorageCard(QFrame):
     def _apply_metrics(self) -> None:
         px = self._theme.px
         self._column.setContentsMargins(px(16), px(14), px(16), px(14))
-        self._row.setSpacing(px(6))
+        self._row.setSpacing(px(10))
+        self._buttons.setSpacing(px(6))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Where there is little room, the buttons stand below the words."""
+        super().resizeEvent(event)
+        is_wide = self.width() >= self._theme.px(_NARROW_PX)
+        direction = QHBoxLayout.Direction.LeftToRight if is_wide else QHBoxLayout.Direction.TopToBottom
+        self._row.setDirection(direction)

@@ -26,13 +26,13 @@ _WORDS = {
     "an image part, not a chat model": tr("an image part, not a chat model"),
     "cannot be read": tr("cannot be read"),
     "its file is gone": tr("its file is gone"),
-    "Download what is missing": tr("Download what is missing"),
-    "Complete the download": tr("Complete the download"),
-    "Download it again": tr("Download it again"),
-    "Find it at the hub": tr("Find it at the hub"),
-    "Find another model": tr("Find another model"),
-    "Show in its folder": tr("Show in its folder"),
-    "Remove from the list": tr("Remove from the list"),
+    "Get the rest": tr("Get the rest"),
+    "Complete it": tr("Complete it"),
+    "Get it again": tr("Get it again"),
+    "Find it": tr("Find it"),
+    "Find another": tr("Find another"),
+    "Show it": tr("Show it"),
+    "Remove": tr("Remove"),
 }
 
 

@@ -13,13 +13,13 @@ from engine.library.scan import FileState, FoundModel
 class Repair(str, Enum):
     """What to do; the value is the button's word."""
 
-    FETCH_MISSING = "Download what is missing"
-    COMPLETE = "Complete the download"
-    FETCH_AGAIN = "Download it again"
-    FIND = "Find it at the hub"
-    FIND_ANOTHER = "Find another model"
-    SHOW = "Show in its folder"
-    REMOVE = "Remove from the list"
+    FETCH_MISSING = "Get the rest"
+    COMPLETE = "Complete it"
+    FETCH_AGAIN = "Get it again"
+    FIND = "Find it"
+    FIND_ANOTHER = "Find another"
+    SHOW = "Show it"
+    REMOVE = "Remove"
 
     @property
     def is_download(self) -> bool:

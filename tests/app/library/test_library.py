@@ -36,7 +36,7 @@ def test_the_library_looks_beside_the_gui_thread(qtbot: QtBot, tmp_path: Path) -
         library.scan()
         library.scan()
     entries, starter = signal.args
-    assert [(entry.name, entry.detail) for entry in entries] == [("a", "1 MB"), ("b", "Q4_0 · 1 MB · Jan")]
+    assert [(entry.name, entry.detail) for entry in entries] == [("a", "1 kB"), ("b", "Q4_0 · 1 kB · Jan")]
     assert starter is None
     assert len(library.models) == 3
     library.close()

@@ -263,14 +263,14 @@ def test_each_repair_is_a_button_that_works(
     (folder / "Smol-Q8_0.gguf").write_bytes(b"<!doctype html><p>Sign in")
     page._work.library.scan()
     qtbot.waitUntil(lambda: len(page._work.library.models) == 3, timeout=WAIT_MS)
-    _button(page, "Complete the download: Smol").click()
+    _button(page, "Complete it: Smol").click()
     qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
     assert (own / "Smol-Q4_1.gguf").read_bytes() == data
     assert hub.num_sent < 10_000_000
-    _button(page, "Remove from the list: gone").click()
+    _button(page, "Remove: gone").click()
     qtbot.waitUntil(lambda: not (folder / "gone-Q4_0.gguf").is_symlink(), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: len(page._work.library.models) == 2, timeout=WAIT_MS)
-    _button(page, "Find it at the hub: Smol").click()
+    _button(page, "Find it: Smol").click()
     qtbot.waitUntil(lambda: page.results.shows("acme/Smol-GGUF"), timeout=WAIT_MS)
     assert page.results.search.text() == "Smol"
 
@@ -287,7 +287,7 @@ def test_damage_that_verifying_finds_is_mended(
         stream.write(bytes([smollm2_path.read_bytes()[-1] ^ 1]))
     page._work.verify(model)
     qtbot.waitUntil(lambda: "checksum is not the right one" in page.notice_bar.text, timeout=WAIT_MS)
-    _button(page, "Download it again").click()
+    _button(page, "Get it again").click()
     qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
     assert model.path.read_bytes() == smollm2_path.read_bytes()
     page._work.verify(model)
