@@ -141,8 +141,8 @@ class GGUFFile:
 class HeaderFile(GGUFFile):
     """A model of which only the headers are here: everything but the weights' values can be asked.
 
-    Vectors are all ones and matrices of one repeated byte, none of which takes memory to speak of, so that a plan
-    can be made and counted; it must not be run.
+    Vectors and small arrays are all ones and matrices of one repeated byte, none of which takes memory to speak of, so
+    that a plan can be made and counted; it must not be run.
     """
 
     def __init__(self, paths: tuple[Path, ...], sizes: Sequence[int], headers: list[Header]) -> None:
@@ -152,19 +152,25 @@ class HeaderFile(GGUFFile):
             _check_split_keys(path, header.metadata, len(paths))
         _check_set(paths, headers)
         self.file_bytes = sum(sizes)
+        self._ones: dict[TensorType, npt.NDArray[np.uint8]] = {}  # by type, the longest so far
 
     def tensor_data(self, name: str) -> npt.NDArray[np.uint8]:
         """Bytes of the tensor's size that stand for its own; UnsupportedModelError where there is none."""
         tensor = self._tensor(name)
-        ones = _ONES.get(tensor.type)
-        if ones is not None and len(tensor.shape) <= 1:
-            return np.tile(ones.view(np.uint8), tensor.num_bytes // ones.nbytes)
-        return np.broadcast_to(np.uint8(0), (tensor.num_bytes,))
+        if tensor.type not in _ONES or tensor.num_bytes > _MAX_ONES_BYTES:
+            return np.broadcast_to(np.uint8(0), (tensor.num_bytes,))
+        shared = self._ones.get(tensor.type)
+        if shared is None or shared.size < tensor.num_bytes:
+            one = _ONES[tensor.type]
+            shared = self._ones[tensor.type] = np.tile(one.view(np.uint8), tensor.num_bytes // one.nbytes)
+            shared.flags.writeable = False
+        return shared[: tensor.num_bytes]
 
     def check_not_shortened(self) -> None:
         """There is nothing that could become shorter."""
 
 
+_MAX_ONES_BYTES = 1 << 24  # more than any array whose values a plan is made of
 _ONES: dict[TensorType, npt.NDArray[np.generic]] = {
     TensorType.F32: np.ones(1, np.float32),
     TensorType.F16: np.ones(1, np.float16),

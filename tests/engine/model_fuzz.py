@@ -86,8 +86,8 @@ def _compute(path: Path) -> None:
         model.close()
 
 
-def lower_for_cpu(plan: Plan) -> None:
-    """Make the CPU's program without compiling a kernel."""
+def lower_for_cpu(plan: Plan) -> int:
+    """Make the CPU's program without compiling a kernel; returns its number of rows."""
     memory = Memory(
         max_batch_tokens=8,
         max_logit_rows=8,
@@ -96,7 +96,7 @@ def lower_for_cpu(plan: Plan) -> None:
         num_experts_used=plan.num_experts_used,
         num_states=1 if plan.state_sizes else 0,
     )
-    lower(plan, memory, KVStore(plan, 2))
+    return len(lower(plan, memory, KVStore(plan, 2)))
 
 
 def bent_files(

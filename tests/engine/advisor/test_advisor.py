@@ -193,8 +193,9 @@ def test_nothing_is_nan_at_the_edges(smollm2_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", golden_names("tiny", "tiny2", "hybrid"))
-def test_every_architecture_that_runs_has_advice(name: str, tmp_path: Path) -> None:
-    with open_model(write_golden_model(name, tmp_path)) as file:
+def test_every_architecture_that_runs_has_advice_from_its_header_too(name: str, tmp_path: Path) -> None:
+    path = write_golden_model(name, tmp_path)
+    with open_model(path) as file:
         try:
             load_plan(file)
         except UnsupportedModelError:
@@ -204,6 +205,12 @@ def test_every_architecture_that_runs_has_advice(name: str, tmp_path: Path) -> N
         shape = shape_of(file)
         tensors = file.tensors.values()
         matrices = sum(tensor.num_bytes for tensor in tensors if len(tensor.shape) > 1)
+        header_bytes = min(tensor.offset for tensor in tensors)
+    size = path.stat().st_size
+    header = read_header(path, _mapped(path.read_bytes()[:header_bytes]), file_bytes=size)
+    # Factors whose values the header does not have may cost an op each.
+    remote = shape_of(HeaderFile((path,), [size], [header]))
+    assert dataclasses.replace(remote, num_ops=0) == dataclasses.replace(shape, num_ops=0)
     advice = advise(shape, _machine())
     assert advice.fit is Fit.FITS
     assert np.isfinite([advice.tokens_per_second, advice.read_seconds]).all()

@@ -14,7 +14,9 @@ from engine.gguf import open_model
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu import CpuBackend
 from engine.model import load_plan
+from tests.engine.model.small_file import small_metadata, small_tensors, write_small_file
 from tests.engine.model.test_architectures import OLD_LAYOUT, REFUSED
+from tests.engine.model_fuzz import lower_for_cpu
 from tests.golden_models import gelu_tolerance, golden_names, golden_of, write_golden_model
 
 
@@ -40,3 +42,12 @@ def test_logits_are_llama_cpps_within_what_rounding_costs(name: str, tmp_path: P
     for position, expected in golden.logits.items():
         np.testing.assert_allclose(logits[position], expected, atol=tolerance)
         np.testing.assert_allclose(np.concatenate(pieces)[position], expected, atol=tolerance)
+
+
+def test_a_model_of_very_many_layers_has_a_program(tmp_path: Path) -> None:
+    """Of 600 layers, each of whose matrices and attentions shares out its work by a counter of its own."""
+    path = write_small_file(tmp_path, small_metadata(600), small_tensors(600))
+    with open_model(path) as file:
+        plan = load_plan(file)[1]
+        assert lower_for_cpu(plan) > 600 * 8
+        del plan
