@@ -141,8 +141,8 @@ class GGUFFile:
 class HeaderFile(GGUFFile):
     """A model of which only the headers are here: everything but the weights' values can be asked.
 
-    Vectors and small arrays are all ones and matrices of one repeated byte, none of which takes memory to speak of, so
-    that a plan can be made and counted; it must not be run.
+    Vectors and small arrays are all ones and matrices of one repeated byte, which takes hardly any memory. A plan
+    can be made of that and counted; it must not be run.
     """
 
     def __init__(self, paths: tuple[Path, ...], sizes: Sequence[int], headers: list[Header]) -> None:
