@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import hashlib
 import json
 from pathlib import Path
@@ -48,11 +49,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if not 1 <= arguments.together <= 64:
         raise InputError(f"--together {arguments.together}: between 1 and 64 rows can be in work at once.")
     source = read_source(arguments.input)
-    columns = tuple(name.strip() for name in arguments.columns.split(",") if name.strip())
-    missing = [name for name in columns if name not in source.columns]
-    if missing:
-        have = ", ".join(map(repr, source.columns))
-        raise InputError(f"{source.name} has no column {', '.join(map(repr, missing))}; it has {have}.")
+    columns = _columns(arguments.columns, source)
     with Session(find_model(arguments.model), config_of(arguments), output) as session:
         name = _fingerprint(source, session.info.name)
         path = str(arguments.input.absolute())
@@ -79,6 +76,19 @@ def _check_output(path: Path, may_overwrite: bool) -> None:
         raise InputError(f"{path.name} is a folder; name a file.")
     if path.exists() and not may_overwrite:
         raise InputError(f"{path.name} is there already; --overwrite replaces it.")
+
+
+def _columns(text: str, source: Source) -> tuple[str, ...]:
+    """The columns that a person names, with quotation marks around a name that holds a comma; raises InputError."""
+    if text in source.columns:
+        return (text,)
+    named = next(csv.reader([text], skipinitialspace=True), [])
+    columns = tuple(name.strip() for name in named if name.strip())
+    missing = [name for name in columns if name not in source.columns]
+    if missing:
+        have = ", ".join(map(repr, source.columns))
+        raise InputError(f"{source.name} has no column {', '.join(map(repr, missing))}; it has {have}.")
+    return columns
 
 
 def _fingerprint(source: Source, model: str) -> str:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +17,11 @@ import numpy as np
 import pytest
 
 from engine.config import EngineConfig
-from engine.gguf import open_model
-from engine.grammar.compiler import compile_format
-from engine.grammar.model_grammars import token_table
-from engine.grammar.schema_check import check_schema
+from engine.extraction.journal import Journal
 from engine.loader import load_model
-from engine.protocol import FormatKind, LoadModel, Message, ResponseFormat, Role
+from engine.protocol import LoadModel, Message, Role
 from engine.scoring import score_tokens
 from engine.terminal.cli import main
-from engine.tokenizer import load_tokenizer
 
 SCHEMA = {
     "type": "object",
@@ -99,7 +100,7 @@ def test_a_decision_is_what_the_model_would_write(smollm2_path: Path, capsys: py
     assert found["coverage"] == pytest.approx(sum(math.exp(choice["logprob"]) for choice in found["choices"]))
 
 
-def test_extraction_goes_on_where_it_was_interrupted(
+def test_extraction_gives_a_valid_answer_for_each_row(
     smollm2_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "s.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
@@ -119,34 +120,29 @@ def test_extraction_goes_on_where_it_was_interrupted(
     assert "--overwrite" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("model", ["smollm2_path", "gemma3_path"])
-def test_published_schemas_take_valid_instances_and_no_others(
-    model: str, shared_data: Path, request: pytest.FixtureRequest
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="a process cannot be killed this way here")
+def test_a_killed_extraction_keeps_every_finished_row(
+    smollm2_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open_model(request.getfixturevalue(model)) as file:
-        tokenizer = load_tokenizer(file.metadata)
-    table = token_table(tokenizer)
-    lines = (shared_data / "json_schema" / "maskbench_sample.jsonl").read_text(encoding="utf-8").splitlines()
-    num_schemas = num_instances = 0
-    for line in lines[:: 2 if model == "smollm2_path" else 5]:
-        case = json.loads(line)
-        checked = check_schema(json.dumps(case["schema"]))
-        if checked.problems:
-            assert all(problem.path.startswith("#/") or problem.keyword for problem in checked.problems)
-            continue
-        if checked.notices:
-            continue  # these instances have their properties in another order, and a grammar has but one
-        grammar = compile_format(ResponseFormat(FormatKind.JSON_SCHEMA, json.dumps(case["schema"])))
-        num_schemas += 1
-        for instance in case["tests"]:
-            matcher = table.matcher(grammar.kind, grammar.text)
-            ids = tokenizer.encode_continuation(json.dumps(instance["data"], ensure_ascii=False))
-            is_taken = matcher.num_valid(ids) == len(ids)
-            if is_taken:
-                for token_id in ids:
-                    matcher.consume(token_id)
-                is_taken = matcher.is_accepting
-            assert is_taken == instance["valid"], (case["name"], instance["description"])
-            num_instances += 1
-    assert num_schemas > 30
-    assert num_instances > 100
+    (tmp_path / "s.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    lines = [f'{number},"{number} nights in Lisbon, ""good"" 🦙"' for number in range(1, 15)]
+    (tmp_path / "t.csv").write_text('id,"note, long"\n' + "\n".join(lines) + "\n", encoding="utf-8")
+    output, progress = tmp_path / "out.csv", tmp_path / "out.csv.progress"
+    files = ["--schema", str(tmp_path / "s.json"), "--input", str(tmp_path / "t.csv"), "--output", str(output)]
+    command = ["extract", str(smollm2_path), *files, "--columns", '"note, long"', "--together", "4"]
+    process = subprocess.Popen([sys.executable, "-m", "engine", *command], stderr=subprocess.DEVNULL)
+    while not progress.exists() or progress.read_bytes().count(b"\n") < 4:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    kept = Journal.open(progress).results
+    assert 3 <= len(kept) < 14
+
+    summary = run(capsys, *command)
+    assert (summary["num_reused"], summary["num_done"], summary["num_failed"]) == (len(kept), 14, 0)
+    with output.open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["row"] for row in rows] == [str(number) for number in range(1, 15)]
+    assert {row: rows[row]["city"] for row in kept} == {row: result.value["city"] for row, result in kept.items()}
+    assert not progress.exists()
