@@ -133,7 +133,7 @@ class AppContext(QObject):
         access = HubAccess(self.settings, self.paths.config / "hub-token")
         queue, search = DownloadQueue(folder, access), HubSearch(access, folder)
         models = ModelsWork(self.paths, self.settings, self.library, self.session, queue, search, access)
-        self.client.request_finished.connect(lambda event: models.take_stats(event.stats))
+        self.client.request_finished.connect(models.take_finished)
         return models
 
     @cached_property

@@ -26,7 +26,7 @@ from app.tasks import TaskRunner
 from app.translation import tr
 from engine.errors import ModelFileError
 from engine.library import FoundModel, Repair, repair_of
-from engine.protocol import RequestStats
+from engine.protocol import RequestFinished
 
 if TYPE_CHECKING:
     from engine.hub.client import HubRepository
@@ -105,10 +105,13 @@ class ModelsWork(QObject):
         self._run(self._look_at_disk, self.disk_known.emit)
         self._estimate()
 
-    def take_stats(self, stats: RequestStats) -> None:
-        """An answer is complete: its speed replaces the estimate."""
-        if self._session.info is not None:
-            self.speeds.take_stats(self._session.info.path, stats)
+    def take_finished(self, event: RequestFinished) -> None:
+        """An answer is complete: its speed replaces the estimate.
+
+        One that had a form says little: some tokens were no choice, and tables are filled several rows at once.
+        """
+        if self._session.info is not None and event.structured is None:
+            self.speeds.take_stats(self._session.info.path, event.stats)
 
     def get(self, repository: str) -> None:
         """Download the best version of a repository for this machine."""

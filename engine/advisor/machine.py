@@ -35,6 +35,7 @@ COLUMNS, ROWS = 2048, 6144
 DECODE_BYTES = 160 << 20  # no cache of a processor holds so much, as it holds no model
 PREFILL_TOKENS, PREFILL_MATRICES = 128, 2
 QUIET_SHARE = 0.15  # of the processor, at most, that others take from a measurement that counts for good
+BUSY_SHARE = 0.4  # and from one that counts at all
 _MIN_PASSES, _MIN_SECONDS = 4, 0.3
 GUESSED_BYTES_PER_S = 8e9  # for each core, up to four, where nothing was measured
 GUESSED_VALUES_PER_S = 25e9  # for each core
@@ -117,7 +118,11 @@ def needs_measuring() -> bool:
 
 
 def measure_speeds(types: Iterable[TensorType] = MEASURED_TYPES) -> Speeds:
-    """Run the kernels on matrices too large for the caches and keep the best figures; takes some seconds."""
+    """Run the kernels on matrices too large for the caches and keep the best figures; takes some seconds.
+
+    Where others had most of the processor meanwhile, what was measured says nothing: what was known before, or the
+    guess, stays.
+    """
     read: dict[TensorType, float] = {}
     multiplied: dict[TensorType, float] = {}
     with _LoadOfOthers() as others:
@@ -125,6 +130,8 @@ def measure_speeds(types: Iterable[TensorType] = MEASURED_TYPES) -> Speeds:
             read[type], multiplied[type] = _measure(type)
     is_quiet = others.share <= QUIET_SHARE
     before = _read()
+    if others.share > BUSY_SHARE:
+        return before[0] if before is not None else guessed_speeds(num_physical_cores())
     if before is not None:
         for type, rate in before[0].bytes_per_s.items():
             read[type] = max(rate, read.get(type, 0.0))

@@ -30,7 +30,7 @@ from app.widgets.buttons import ChoiceButton
 from app.widgets.label import ElidingLabel
 from engine.advisor import machine as machine_module
 from engine.library import FoundModel, Origin, Place
-from engine.protocol import RequestStats
+from engine.protocol import FinishReason, RequestFinished, RequestStats
 from tests.app.fake_engine import FakeEngine
 from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
 
@@ -235,7 +235,7 @@ def test_a_measured_speed_replaces_the_estimate(page: ModelsPage, qtbot: QtBot, 
     page._work._session.info = model_info(smollm2_path)
     stats = _stats(num_tokens=100, generation_ms=2000.0)
     with qtbot.waitSignal(page._work.speeds.changed, timeout=WAIT_MS):
-        page._work.take_stats(stats)
+        page._work.take_finished(RequestFinished("r", FinishReason.STOP, stats))
     from engine.library import describe
 
     assert page._work.speeds.text_of(describe(smollm2_path)) == "50 tok/s measured"
