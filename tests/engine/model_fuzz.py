@@ -24,7 +24,9 @@ import numpy as np
 from engine.advisor import shape_of
 from engine.config import EngineConfig
 from engine.errors import EngineError
-from engine.gguf import open_model
+from engine.gguf import HeaderFile, open_model
+from engine.gguf.header import read_header
+from engine.hub.remote_header import _mapped
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu.kv_store import KVStore
 from engine.kernels.cpu.lowering import lower
@@ -75,6 +77,10 @@ def _compute(path: Path) -> None:
         lower_for_cpu(plan)
         shape_of(file)
         del plan
+        data_offset = min(tensor.offset for tensor in file.tensors.values())
+    # As the hub's page sees it, where the same header stands without its weights.
+    data, size = path.read_bytes()[:data_offset], path.stat().st_size
+    shape_of(HeaderFile((path,), [size], [read_header(path, _mapped(data), file_bytes=size)]))
     model = load_model(LoadModel(path, CONTEXT_LENGTH), CONFIG, lambda phase, fraction, message: None)
     try:
         num_tokens = min(5, model.info.context_length)
