@@ -30,10 +30,11 @@ class PromptLogits:
             self._rows.move_to_end(key)
         return self._rows.get(key)
 
-    def longest_prefix(self, token_ids: Sequence[int]) -> tuple[int, ...]:
-        """The longest known prompt that ``token_ids`` begin with; empty where there is none."""
+    def prefixes(self, token_ids: Sequence[int], count: int) -> list[tuple[int, ...]]:
+        """The known prompts that ``token_ids`` begin with, at most ``count``, the longest first."""
         key = tuple(token_ids)
-        return max((known for known in self._rows if key[: len(known)] == known), key=len, default=())
+        found = [known for known in self._rows if key[: len(known)] == known]
+        return sorted(found, key=len, reverse=True)[:count]
 
     def put(self, token_ids: Sequence[int], logits: npt.NDArray[np.float32]) -> None:
         """Keep a copy of ``logits``."""

@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from engine.cache.history import MAX_BRANCHES
 from engine.cache.snapshot_file import (
     FORMAT,
     SUFFIX,
@@ -39,6 +38,7 @@ from engine.cache.snapshot_file import (
 MIN_FREE_BYTES = 1 << 30  # of the disk, which snapshots leave to others
 MAX_FILES = 16  # of one conversation; then they are joined
 MAX_HEADERS = 128  # kept in memory
+MAX_LOGITS = 8  # of a conversation: after its last prompts, whose answers may be wanted anew
 
 _log = logging.getLogger(__name__)
 _TEMPORARY = re.compile(r"\..*\.(\d+)" + re.escape(TEMPORARY_SUFFIX))
@@ -253,7 +253,7 @@ def _heirs(records: Sequence[BlockRecord]) -> dict[bytes, bytes]:
 
 
 def _newest_attachments(files: Sequence[SnapshotFile], heirs: dict[bytes, bytes]) -> list[Attachment]:
-    """Of all files: each state once, and the newest logits, as many as a conversation may have branches."""
+    """Of all files: each state once, and the newest logits."""
     found: dict[tuple[int, bytes, int], Attachment] = {}
     for file in files:
         for record in file.attachments:
@@ -264,4 +264,4 @@ def _newest_attachments(files: Sequence[SnapshotFile], heirs: dict[bytes, bytes]
                 found[place] = Attachment(record.kind, name, record.num_tokens, data)
     states = [each for each in found.values() if each.kind is AttachmentKind.STATE]
     logits = [each for each in found.values() if each.kind is AttachmentKind.LOGITS]
-    return [*states, *logits[-MAX_BRANCHES:]]
+    return [*states, *logits[-MAX_LOGITS:]]

@@ -29,7 +29,7 @@ from engine.cache.snapshot_file import (
     SnapshotWriter,
     block_name,
 )
-from engine.cache.snapshot_store import SnapshotStore
+from engine.cache.snapshot_store import MAX_LOGITS, SnapshotStore
 from engine.kernels.backend import Backend
 from engine.model.plan import BLOCK_SIZE
 
@@ -151,7 +151,11 @@ class Snapshots:
             path = self._named_path(branch)
             nodes.update((record.name, (record, node)) for record, node in path)
             attached = [*_states(path), *self._logits(branch, path)]
-            attachments.update(((each.kind, each.name, each.num_tokens), each) for each in attached)
+            for each in attached:
+                attachments.setdefault((each.kind, each.name, each.num_tokens), each)
+        logits = [place for place in attachments if place[0] is AttachmentKind.LOGITS]
+        for place in logits[MAX_LOGITS:]:  # the newest branches come first
+            del attachments[place]
         missing = [pair for name, pair in nodes.items() if name not in on_disk]
         for file in files:
             for known in file.attachments:
@@ -171,15 +175,15 @@ class Snapshots:
         return named
 
     def _logits(self, branch: TokenIds, path: list[tuple[BlockRecord, Node]]) -> list[Attachment]:
-        """The logits after the longest prompt that this branch begins with."""
-        prompt = self._prompt_logits.longest_prefix(branch.tolist())
-        index = (len(prompt) - 1) // BLOCK_SIZE
-        if not prompt or index >= len(path):
-            return []
-        row = self._prompt_logits.get(prompt)
-        assert row is not None, "the prompt is known"
-        name = path[index][0].name
-        return [Attachment(AttachmentKind.LOGITS, name, len(prompt), row.view(np.uint8))]
+        """The logits after the last prompts that this branch begins with."""
+        attachments = []
+        for prompt in self._prompt_logits.prefixes(branch.tolist(), MAX_LOGITS):
+            index = (len(prompt) - 1) // BLOCK_SIZE
+            row = self._prompt_logits.get(prompt)
+            if row is not None and index < len(path):
+                name = path[index][0].name
+                attachments.append(Attachment(AttachmentKind.LOGITS, name, len(prompt), row.view(np.uint8)))
+        return attachments
 
 
 def _states(path: list[tuple[BlockRecord, Node]]) -> list[Attachment]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-RATIO: Final = 1.75  # of the time between two tokens of a stream, while others read, to that without
+RATIO: Final = 1.85  # of the time between two tokens of a stream, while others read, to that without
 URGENT_RATIO: Final = 4.0  # the same while a short prompt is read that is more urgent than all streams
 SHORT_PROMPT: Final = 512  # tokens to read, at most
 

@@ -99,7 +99,7 @@ def test_a_conversation_is_written_at_exit_and_its_answer_given_anew_without_rea
 
 def test_each_branch_is_given_anew_after_a_start_without_reading(tmp_path: Path) -> None:
     """One prompt begins in the middle of another's block; each has its last logits in the snapshot."""
-    prompts = [TALE, TALE + "Who", TALE[:30] + "beach", TALE[:33]]
+    prompts = [TALE, TALE + "Who", TALE[:30] + "beach", TALE[:33], TALE + answer(TALE, 20) + " And then?"]
     with _started(tmp_path) as log:
         for number, prompt in enumerate(prompts):
             _ask(log, f"a{number}", prompt)
