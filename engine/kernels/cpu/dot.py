@@ -1,13 +1,13 @@
 """The int8 dot product and the table lookup of each instruction set.
 
-Products are exact in int32. A weight vector is "unsigned" (0..127) or "signed" (-128..127); where a processor only
+Products are exact in int32. A weight vector is "unsigned" (0..63) or "signed" (-128..127); where a processor only
 multiplies unsigned by signed bytes, signed weights are taken plus ``SIGNED_BIAS`` and the excess, SIGNED_BIAS times
 the sum of the activations, is taken off by the caller (see ``formats``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -23,47 +23,61 @@ from engine.kernels.cpu.simd import (
     shuffle_value,
 )
 
-# The dot product: <n x i32> += sums of 4 neighbours of <4n x u8> * <4n x i8>.
+# The dot product: <n x i32> += sums of 4 neighbours of <4n x u8> * <4n x i8>, for one or two pairs of these.
+
+_Pairs = Sequence[tuple[Any, Any]]  # (weights, activations)
 
 
-def _dot_vnni(b: Any, accumulator: Any, weights: Any, activations: Any, is_signed: bool) -> Any:
-    if is_signed:
-        weights = b.xor(weights, constant(weights.type, -128))
-    operands = [accumulator, weights, activations]
-    return call_llvm(b, "llvm.x86.avx512.vpdpbusd.512", accumulator.type, operands)
+def _dot_vnni(b: Any, accumulator: Any, pairs: _Pairs, is_signed: bool) -> Any:
+    for weights, activations in pairs:
+        unsigned = b.xor(weights, constant(weights.type, -128)) if is_signed else weights
+        operands = [accumulator, unsigned, activations]
+        accumulator = call_llvm(b, "llvm.x86.avx512.vpdpbusd.512", accumulator.type, operands)
+    return accumulator
 
 
-def _dot_avx2(b: Any, accumulator: Any, weights: Any, activations: Any, is_signed: bool) -> Any:
-    # Pairs of products are summed in 16 bits: 2 * 128 * 127 fits, 2 * 255 * 127 would saturate. So a signed weight
-    # is multiplied as |weight| * (activation with the weight's sign).
-    if is_signed:
-        signed = call_llvm(b, "llvm.x86.avx2.psign.b", activations.type, [activations, weights])
-        weights = call_llvm(b, "llvm.x86.avx2.psign.b", weights.type, [weights, weights])
-        activations = signed
-    pairs = call_llvm(b, "llvm.x86.avx2.pmadd.ub.sw", ir.VectorType(I16, 16), [weights, activations])
-    ones = constant(ir.VectorType(I16, 16), 1)
-    return b.add(accumulator, call_llvm(b, "llvm.x86.avx2.pmadd.wd", accumulator.type, [pairs, ones]))
+def _dot_avx2(b: Any, accumulator: Any, pairs: _Pairs, is_signed: bool) -> Any:
+    # Neighbours' products are summed in 16 bits: 2 * 128 * 127 fits, 2 * 255 * 127 would saturate. So a signed
+    # weight is multiplied as |weight| * (activation with the weight's sign). Unsigned weights are small enough to
+    # sum two pairs there, too, which halves the widening.
+    words = ir.VectorType(I16, 16)
+    products = []
+    for weights, activations in pairs:
+        if is_signed:
+            activations = call_llvm(b, "llvm.x86.avx2.psign.b", activations.type, [activations, weights])
+            weights = call_llvm(b, "llvm.x86.avx2.psign.b", weights.type, [weights, weights])
+        products.append(call_llvm(b, "llvm.x86.avx2.pmadd.ub.sw", words, [weights, activations]))
+    if not is_signed and len(products) == 2:
+        products = [b.add(*products)]
+    for product in products:
+        widened = call_llvm(b, "llvm.x86.avx2.pmadd.wd", accumulator.type, [product, constant(words, 1)])
+        accumulator = b.add(accumulator, widened)
+    return accumulator
 
 
-def _dot_neon(b: Any, accumulator: Any, weights: Any, activations: Any, is_signed: bool) -> Any:
-    del is_signed  # 0..127 is the same in both
-    name = "llvm.aarch64.neon.sdot.v4i32.v16i8"
-    return call_llvm(b, name, accumulator.type, [accumulator, weights, activations])
+def _dot_neon(b: Any, accumulator: Any, pairs: _Pairs, is_signed: bool) -> Any:
+    del is_signed  # 0..63 is the same in both
+    for pair in pairs:
+        name = "llvm.aarch64.neon.sdot.v4i32.v16i8"
+        accumulator = call_llvm(b, name, accumulator.type, [accumulator, *pair])
+    return accumulator
 
 
-def _dot_portable(b: Any, accumulator: Any, weights: Any, activations: Any, is_signed: bool) -> Any:
+def _dot_portable(b: Any, accumulator: Any, pairs: _Pairs, is_signed: bool) -> Any:
     del is_signed  # as above
-    wide = ir.VectorType(I16, weights.type.count)
-    products = b.mul(b.sext(weights, wide), b.sext(activations, wide))  # |.| <= 128 * 127
-    for _ in range(2):
-        half = products.type.count // 2
-        even = shuffle_value(b, products, range(0, 2 * half, 2))
-        odd = shuffle_value(b, products, range(1, 2 * half, 2))
-        sums = ir.VectorType(I32, half)
-        if products.type.element != I32:
-            even, odd = b.sext(even, sums), b.sext(odd, sums)
-        products = b.add(even, odd)
-    return b.add(accumulator, products)
+    for weights, activations in pairs:
+        wide = ir.VectorType(I16, weights.type.count)
+        products = b.mul(b.sext(weights, wide), b.sext(activations, wide))  # |.| <= 128 * 127
+        for _ in range(2):
+            half = products.type.count // 2
+            even = shuffle_value(b, products, range(0, 2 * half, 2))
+            odd = shuffle_value(b, products, range(1, 2 * half, 2))
+            sums = ir.VectorType(I32, half)
+            if products.type.element != I32:
+                even, odd = b.sext(even, sums), b.sext(odd, sums)
+            products = b.add(even, odd)
+        accumulator = b.add(accumulator, products)
+    return accumulator
 
 
 _DOTS: dict[InstructionSet, tuple[Callable[..., Any], int]] = {  # the dot product and the bytes it takes at once
@@ -74,14 +88,17 @@ _DOTS: dict[InstructionSet, tuple[Callable[..., Any], int]] = {  # the dot produ
 }
 
 
-def dot_value(b: Any, accumulator: Any, weights: Any, activations: Any, is_signed: bool, isa: Any = ISA) -> Any:
-    """<16 x i32> plus the dot products of <64 x i8> vectors, in pieces of the processor's width."""
+def dot_value(b: Any, accumulator: Any, pairs: _Pairs, is_signed: bool, isa: Any = ISA) -> Any:
+    """<16 x i32> plus the dot products of one or two pairs of <64 x i8> (weights, activations).
+
+    They are taken in pieces of the processor's width.
+    """
     dot, width = _DOTS[isa]
     pieces = []
     for start in range(0, 64, width):
         lanes, sums = range(start, start + width), range(start // 4, (start + width) // 4)
-        arguments = (shuffle_value(b, v, lanes) for v in (weights, activations))
-        pieces.append(dot(b, shuffle_value(b, accumulator, sums), *arguments, is_signed))
+        parts = [tuple(shuffle_value(b, vector, lanes) for vector in pair) for pair in pairs]
+        pieces.append(dot(b, shuffle_value(b, accumulator, sums), parts, is_signed))
     while len(pieces) > 1:
         pieces = [
             shuffle_value(b, x, range(2 * x.type.count), y) for x, y in zip(pieces[::2], pieces[1::2], strict=True)

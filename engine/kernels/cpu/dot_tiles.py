@@ -99,9 +99,8 @@ def dot_blocks(count: int, is_signed: bool) -> Any:
 
         def change(total: Any, index: int) -> Any:
             here = b.add(q, offsets[index])
-            dots = ir.Constant(I32X16.llvm, None)
-            dots = dot_value(b, dots, low, load_value(b, here, U8X64.llvm), is_signed)
-            dots = dot_value(b, dots, high, load_value(b, here, U8X64.llvm, 64), is_signed)
+            halves = [(low, load_value(b, here, U8X64.llvm)), (high, load_value(b, here, U8X64.llvm, 64))]
+            dots = dot_value(b, ir.Constant(I32X16.llvm, None), halves, is_signed)
             factor = b.fmul(scales, load_value(b, b.add(scale, offsets[index]), F32X4.llvm))
             factor = shuffle_value(b, factor, _QUADS)
             return fma_value(b, b.sitofp(dots, F32X16.llvm), factor, total)
@@ -126,7 +125,7 @@ def dot_half_blocks(count: int, is_signed: bool) -> Any:
             token_scales = load_value(b, b.add(scale, offsets[index]), F32X4.llvm)
             for half, weights, scales in ((0, low, low_scales), (64, high, high_scales)):
                 activations = load_value(b, b.add(q, offsets[index]), U8X64.llvm, half)
-                dots = dot_value(b, ir.Constant(I32X16.llvm, None), weights, activations, is_signed)
+                dots = dot_value(b, ir.Constant(I32X16.llvm, None), [(weights, activations)], is_signed)
                 factor = shuffle_value(b, b.fmul(scales, token_scales), _QUADS)
                 total = fma_value(b, b.sitofp(dots, F32X16.llvm), factor, total)
             return total
@@ -156,17 +155,17 @@ def dot_unit(count: int, is_signed: bool, values_per_scale: int) -> Any:
                 factors = shuffle_value(b, factors, [lane // 2 for lane in range(16)])
             factors = b.fmul(scales, factors, flags=FAST)
             here = b.add(q, offsets[index])
-            dots = ir.Constant(I32X16.llvm, None)
-            for part, vector in enumerate(weights):
-                dots = dot_value(b, dots, vector, load_value(b, here, U8X64.llvm, 64 * part), is_signed)
-                if values_per_scale == 16:
-                    lanes = [8 * (part // 2) + 2 * quad + part % 2 for quad in _QUADS]
-                elif part % 2 == 1:
-                    lanes = [4 * (part // 2) + quad for quad in _QUADS]
-                else:
-                    continue  # the second halves have the same scales
+            halves = [(vector, load_value(b, here, U8X64.llvm, 64 * part)) for part, vector in enumerate(weights)]
+            if values_per_scale == 32:
+                groups = [(halves[:2], _QUADS), (halves[2:], [4 + quad for quad in _QUADS])]
+            else:
+                groups = [
+                    ([half], [8 * (part // 2) + 2 * quad + part % 2 for quad in _QUADS])
+                    for part, half in enumerate(halves)
+                ]
+            for pairs, lanes in groups:
+                dots = dot_value(b, ir.Constant(I32X16.llvm, None), pairs, is_signed)
                 total = fma_value(b, b.sitofp(dots, F32X16.llvm), shuffle_value(b, factors, lanes), total)
-                dots = ir.Constant(I32X16.llvm, None)
             return total
 
         return _each(b, sums, change)
@@ -232,9 +231,8 @@ def tile_block(count: int, is_signed: bool, is_affine: bool, num_scales: int) ->
                 weights = load_value(b, panel, U8X64.llvm, 64 * k)
                 for t in range(count):
                     four = splat_value(b, load_value(b, q, I32, 4 * (k * count + t)), 16)
-                    dots[t] = dot_value(
-                        b, dots[t], weights, b.bitcast(four, U8X64.llvm), is_signed and not SIGNED_BIAS
-                    )
+                    pairs = [(weights, b.bitcast(four, U8X64.llvm))]
+                    dots[t] = dot_value(b, dots[t], pairs, is_signed and not SIGNED_BIAS)
             factor = load_value(b, scales, F32X16.llvm, 64 * part)
             for t in range(count):
                 floats = b.sitofp(dots[t], F32X16.llvm)

@@ -25,6 +25,8 @@ from engine.kernels.cpu.control import (
     CONDITION,
     GENERATION,
     IDLE_SPINS,
+    LATE,
+    LATE_LIMIT,
     MUTEX,
     NUM_ASLEEP,
     NUM_OPS,
@@ -34,6 +36,8 @@ from engine.kernels.cpu.control import (
     ROW_OPERANDS,
     ROW_WAITS,
     STEP,
+    TEAM,
+    TEAM_FACTOR,
     WAIT_TIMEOUT,
 )
 from engine.kernels.cpu.simd import (
@@ -76,8 +80,8 @@ fence = define(types.void, [], _emit_fence)
 
 
 @inline
-def wait_while(control: int, slot: int, value: int, spins: int) -> None:
-    """Return once the slot holds another value: ``spins`` looks, then sleep.
+def wait_while(control: int, slot: int, value: int, spins: int) -> Any:
+    """Return once the slot holds another value: ``spins`` looks, then sleep. Whether it came to that is returned.
 
     No wake-up is lost: a sleeper counts itself in ``NUM_ASLEEP`` before it looks under the mutex, and whoever
     changes the slot looks at the count after the change.
@@ -85,7 +89,7 @@ def wait_while(control: int, slot: int, value: int, spins: int) -> None:
     address = control + slot * 8
     for _ in range(spins):
         if atomic_load(address) != value:
-            return
+            return False
         pause()
     asleep, mutex = control + NUM_ASLEEP * 8, control + MUTEX * 8
     atomic_add(asleep, 1)
@@ -96,6 +100,7 @@ def wait_while(control: int, slot: int, value: int, spins: int) -> None:
         call_system(load_i64(control + CALL_WAIT * 8), control + CONDITION * 8, mutex, timeout, 0)
     call_system(load_i64(control + CALL_UNLOCK * 8), mutex, 0, 0, 0)
     atomic_add(asleep, -1)
+    return True
 
 
 @inline
@@ -111,37 +116,56 @@ def wake(control: int) -> None:
 
 @inline
 def barrier(control: int, num_threads: int) -> None:
-    """Return once all threads have come here."""
+    """Return once all ``num_threads`` of the team have come here; the last one may make the team smaller."""
     if num_threads == 1:
         return
     generation = atomic_load(control + BARRIER_GENERATION * 8)
     if atomic_add(control + ARRIVED * 8, 1) == num_threads - 1:
         atomic_store(control + ARRIVED * 8, 0)
+        if atomic_load(control + LATE * 8) >= load_i64(control + LATE_LIMIT * 8):
+            atomic_store(control + LATE * 8, 0)
+            atomic_add(control + TEAM * 8, -1)
         atomic_add(control + BARRIER_GENERATION * 8, 1)
         wake(control)
-    else:
-        wait_while(control, BARRIER_GENERATION, generation, load_i64(control + BARRIER_SPINS * 8))
+    elif wait_while(control, BARRIER_GENERATION, generation, load_i64(control + BARRIER_SPINS * 8)):
+        atomic_add(control + LATE * 8, 1)
 
 
 @inline
-def walk(control: int, thread: int, num_threads: int) -> None:
-    """Run the program once; returns when all threads are through."""
+def team_size(control: int, generation: int) -> Any:
+    """Threads of the team now; 0 if that step is over: a dismissed thread may come here during the next one."""
+    team = atomic_load(control + TEAM * 8)
+    return team % TEAM_FACTOR if team // TEAM_FACTOR == generation else 0
+
+
+@inline
+def walk(control: int, thread: int, generation: int) -> None:
+    """Run the program once; returns when all threads of the team are through, or this one is no longer of it."""
     row = load_i64(control + PROGRAM * 8)
     step = load_i64(control + STEP * 8)
+    team = team_size(control, generation)
+    if thread >= team:
+        return
     for _ in range(load_i64(control + NUM_OPS * 8)):
         if load_i64(row + ROW_WAITS * 8) != 0:
-            barrier(control, num_threads)
-        call_kernel(load_i64(row + ROW_KERNEL * 8), row + ROW_OPERANDS * 8, step, thread, num_threads)
+            barrier(control, team)
+            team = team_size(control, generation)
+            if thread >= team:
+                return
+        call_kernel(load_i64(row + ROW_KERNEL * 8), row + ROW_OPERANDS * 8, step, thread, team)
         row += ROW_BYTES
-    barrier(control, num_threads)
+    barrier(control, team)
 
 
 def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
     """Kernel for the calling thread (thread 0): begin a step, take part, return at its end. ``op`` is control."""
-    atomic_add(op + GENERATION * 8, 1)
+    generation = atomic_load(op + GENERATION * 8) + 1
+    atomic_store(op + LATE * 8, 0)
+    atomic_store(op + TEAM * 8, generation * TEAM_FACTOR + num_threads)
+    atomic_store(op + GENERATION * 8, generation)
     if num_threads > 1:
         wake(op)
-    walk(op, 0, num_threads)
+    walk(op, 0, generation)
 
 
 def run_worker(op: int, step: int, thread: int, num_threads: int) -> None:
@@ -152,7 +176,7 @@ def run_worker(op: int, step: int, thread: int, num_threads: int) -> None:
         seen = atomic_load(op + GENERATION * 8)
         if seen < 0:
             return
-        walk(op, thread, num_threads)
+        walk(op, thread, seen)
 
 
 def stop_workers(op: int, step: int, thread: int, num_threads: int) -> None:

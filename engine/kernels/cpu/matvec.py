@@ -50,6 +50,7 @@ from engine.kernels.cpu.simd import (
     load_i64,
     load_u8,
     load_value,
+    prefetch,
     shuffle,
     shuffle_value,
     splat_f32x4,
@@ -63,6 +64,8 @@ Matvec = Callable[[int, int, int, int, int], None]  # (op, scratch, num_tokens, 
 
 TOKEN_COUNTS = (1, 4)  # tokens of the compiled variants; five to eight take two rounds over rows in cache
 _ROUND_BYTES = 64 << 10  # weights of the rows of a round at most, so that the second finds them in cache
+_AHEAD_BYTES = 4096  # a page: the processor fetches ahead within one, but does not look up the next one's address
+_LINE_BYTES = 64
 _PADDING_ROW_BYTES = 128 << 10  # scratch for the copy of a row at the end of the tensor
 
 
@@ -186,6 +189,8 @@ def _make_rows(step: Step, count: int) -> Any:
             block_sums = scale + padded // 8 * (32 // values_per_sum)
             sums, minus = sums_zeros(), minus_zeros()
             for _ in range(units):
+                for offset in range(0, unit_bytes, _LINE_BYTES):
+                    prefetch(source + offset + _AHEAD_BYTES)
                 sums, minus = function(sums, minus, source, q, scale, block_sums, stride, num_tokens - 1)
                 source += unit_bytes
                 q += unit_values

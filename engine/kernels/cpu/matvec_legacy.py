@@ -23,8 +23,11 @@ from engine.kernels.cpu.matvec import Step, load_4x16
 from engine.kernels.cpu.simd import (
     F16,
     F32X4,
+    F32X8,
     I1,
     I16,
+    I16X8,
+    I32,
     I64,
     U8X64,
     constant,
@@ -32,6 +35,8 @@ from engine.kernels.cpu.simd import (
     inline,
     load_u8,
     load_value,
+    shuffle,
+    shuffle_value,
     splat_f32x4,
     with_constant,
     zeros_f32x4,
@@ -56,6 +61,15 @@ def _emit_load_4_f16(b: Any, address: Any, stride: Any) -> Any:
     return b.fpext(halves, F32X4.llvm)
 
 
+def _emit_load_8_f16(b: Any, address: Any, stride: Any) -> Any:
+    dwords = ir.Constant(ir.VectorType(I32, 4), ir.Undefined)
+    for index in range(4):
+        value = load_value(b, b.add(address, b.mul(stride, I64(index))), I32)
+        dwords = b.insert_element(dwords, value, I32(index))
+    halves = shuffle_value(b, b.bitcast(dwords, I16X8.llvm), (0, 2, 4, 6, 1, 3, 5, 7))
+    return b.fpext(b.bitcast(halves, ir.VectorType(F16, 8)), F32X8.llvm)
+
+
 def _emit_fifth_bits(b: Any, address: Any, stride: Any) -> Any:
     bits = _gather_16_bits(b, address, stride)
     return b.select(b.bitcast(bits, ir.VectorType(I1, 64)), constant(U8X64.llvm, 16), constant(U8X64.llvm, 0))
@@ -64,10 +78,13 @@ def _emit_fifth_bits(b: Any, address: Any, stride: Any) -> Any:
 def _emit_four_floats(b: Any, *values: Any) -> Any:
     vector = ir.Constant(F32X4.llvm, ir.Undefined)
     for index, value in enumerate(values):
-        vector = b.insert_element(vector, value, ir.IntType(32)(index))
+        vector = b.insert_element(vector, value, I32(index))
     return vector
 
 
+# load_8_f16(address, stride): 4 x 2 neighbours, widened: the first ones, then the second ones.
+load_8_f16 = define(F32X8, [types.int64, types.int64], _emit_load_8_f16)
+lower_4, upper_4 = shuffle(F32X8, [0, 1, 2, 3]), shuffle(F32X8, [4, 5, 6, 7])
 load_4_f16 = define(F32X4, [types.int64, types.int64], _emit_load_4_f16)  # (address, stride), widened
 # load_fifth_bits(address, stride): 4 x 16 bits as 64 bytes of 16 or 0.
 load_fifth_bits = define(U8X64, [types.int64, types.int64], _emit_fifth_bits)
@@ -144,15 +161,14 @@ def legacy_step(tensor_type: TensorType) -> Callable[[int], Step]:
             sums: Any, minus: Any, source: int, q: int, scale: int, block_sums: int, stride: int, last: int
         ) -> Any:
             low, high = halves(source, block_bytes, header)
-            scales = load_scales(source, block_bytes)
-            sums = dot(sums, low, high, scales, q, scale, stride, last)
             if has_minimum:
-                minus = subtract(
-                    minus, zeros_f32x4() - load_4_f16(source + 2, block_bytes), block_sums, stride, last
-                )
+                both = load_8_f16(source, block_bytes)
+                scales, offsets = lower_4(both), zeros_f32x4() - upper_4(both)
             else:
-                minus = subtract(minus, scales * splat_f32x4(zero), block_sums, stride, last)
-            return sums, minus
+                scales = load_scales(source, block_bytes)
+                offsets = scales * splat_f32x4(zero)
+            sums = dot(sums, low, high, scales, q, scale, stride, last)
+            return sums, subtract(minus, offsets, block_sums, stride, last)
 
         return Step(step, F32X4, GROUP, 4 * block_bytes)
 

@@ -23,12 +23,16 @@ from engine.kernels.cpu.control import (
     CONDITION,
     CONTROL_SLOTS,
     IDLE_SPINS,
+    LATE_LIMIT,
     MUTEX,
     NUM_OPS,
     PROGRAM,
     STEP,
+    TEAM,
+    TEAM_FACTOR,
 )
 from engine.kernels.cpu.jit import Kernel, KernelSource, load_kernels
+from engine.kernels.cpu.neighbours import TeamSize
 from engine.kernels.cpu.sleep import initialize, sleep_calls
 
 RUN_STEP = KernelSource("executor", "run_step")
@@ -37,7 +41,9 @@ STOP_WORKERS = KernelSource("executor", "stop_workers")
 SPIN = KernelSource("executor", "spin")
 EXECUTOR_KERNELS = (RUN_STEP, RUN_WORKER, STOP_WORKERS, SPIN)
 
-_BARRIER_SPIN_S = 50e-6  # longer than threads of a balanced op differ, shorter than a time slice by far
+_BARRIER_SPIN_S = 1e-3  # longer than threads of a balanced op differ, shorter than a time slice
+_LATE_LIMIT = 2  # waits beyond that in one step, which are no accident
+_NO_LIMIT = 1 << 40
 _IDLE_SPIN_S = 300e-6  # about what sampling a token takes: a wake-up costs some 50 us
 _MEASURED_SPINS = 2000
 
@@ -95,6 +101,7 @@ class ThreadTeam:
         spins_a_second = _measure_spins(kernels[SPIN], address)
         self._control[BARRIER_SPINS] = round(_BARRIER_SPIN_S * spins_a_second)
         self._control[IDLE_SPINS] = round(_IDLE_SPIN_S * spins_a_second)
+        self._team_size = TeamSize(self.num_threads)
         threads = [
             threading.Thread(
                 target=_work,
@@ -114,11 +121,21 @@ class ThreadTeam:
         self._control[NUM_OPS] = len(program)
         self._control[STEP] = step.ctypes.data
 
-    def run(self) -> None:
-        """Run the program once, without the GIL; the calling thread takes part. Raises RuntimeError after close."""
+    def run(self, *, is_short: bool = True) -> None:
+        """Run the program once, without the GIL; the calling thread takes part. Raises RuntimeError after close.
+
+        In a step that ``is_short`` no op takes long, so that a thread which is waited for has lost its core, and
+        is left out of this step and the next ones (see ``neighbours``).
+        """
         if not self._finalizer.alive:
             raise RuntimeError("the threads have ended: the backend is closed")
-        self._run_step(self._control.ctypes.data, 0, 0, self.num_threads)
+        if not is_short:
+            self._control[LATE_LIMIT] = _NO_LIMIT
+            self._run_step(self._control.ctypes.data, 0, 0, self._team_size.current)
+            return
+        self._control[LATE_LIMIT] = _LATE_LIMIT
+        self._run_step(self._control.ctypes.data, 0, 0, self._team_size.begin(time.monotonic()))
+        self._team_size.end(time.monotonic(), int(self._control[TEAM]) % TEAM_FACTOR)
 
     def close(self) -> None:
         """End the workers and wait for them; idempotent. No step may be running or follow."""

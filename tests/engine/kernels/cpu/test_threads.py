@@ -15,15 +15,17 @@ from engine.kernels.cpu.jit import Kernel, compile_kernel
 from engine.kernels.cpu.simd import atomic_add, load_i64, store_i64
 from engine.kernels.cpu.threads import ThreadTeam, physical_cores
 
+ROWS = 60
 
-def count_threads(op: int, step: int, thread: int, num_threads: int) -> None:
-    """Every thread adds 1 to the counter of the op."""
-    atomic_add(load_i64(op), 1)
+
+def count_rows(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Every thread adds its share of the rows to the counter of the op."""
+    atomic_add(load_i64(op), ROWS * (thread + 1) // num_threads - ROWS * thread // num_threads)
 
 
 def check_count(op: int, step: int, thread: int, num_threads: int) -> None:
-    """Every thread notes whether all have counted before it came here."""
-    if load_i64(load_i64(op)) != num_threads:
+    """Every thread notes whether all rows were counted before it came here."""
+    if load_i64(load_i64(op)) != ROWS:
         atomic_add(load_i64(op) + 8, 1)
 
 
@@ -35,7 +37,7 @@ def reset(op: int, step: int, thread: int, num_threads: int) -> None:
 
 @pytest.fixture(scope="module")
 def kernels() -> list[Kernel]:
-    return [compile_kernel(function) for function in (count_threads, check_count, reset)]
+    return [compile_kernel(function) for function in (count_rows, check_count, reset)]
 
 
 @pytest.fixture
@@ -62,6 +64,14 @@ def team(request: pytest.FixtureRequest) -> Iterator[ThreadTeam]:
 
 
 STEP = np.zeros(16, np.int64)
+
+
+def dawdle(op: int, step: int, thread: int, num_threads: int) -> None:
+    """The last of several threads takes some milliseconds, as if its core were taken; all note their number."""
+    if thread == num_threads - 1 > 0:
+        for _ in range(1_000_000):
+            atomic_add(step, 1)
+    store_i64(load_i64(op), num_threads)
 
 
 def test_every_op_waits_for_all_threads(team: ThreadTeam, program: np.ndarray, counters: np.ndarray) -> None:
@@ -140,7 +150,7 @@ def test_teams_do_not_disturb_each_other(kernels: list[Kernel]) -> None:
     for caller in callers:
         caller.join(20)
     for team, counters in zip(teams, counted):
-        assert counters[0] == 100
+        assert counters[0] == 50 * ROWS
         team.close()
 
 
@@ -159,10 +169,22 @@ def test_interpreter_runs_on_while_a_step_runs(kernels: list[Kernel]) -> None:
         ctypes.pythonapi.PyErr_CheckSignals()
     team.close()
     assert loops > 10
-    assert counters[0] == 400_000
+    assert counters[0] == 200_000 * ROWS
 
 
 def test_number_of_threads_defaults_to_cores() -> None:
     team = ThreadTeam(0)
     assert team.num_threads == physical_cores() >= 1
     team.close()
+
+
+def test_a_thread_that_holds_up_the_others_is_left_out(counters: np.ndarray) -> None:
+    kernel = compile_kernel(dawdle)
+    rows = np.zeros((12, ROW_SLOTS), np.int64)
+    rows[:, ROW_KERNEL], rows[:, ROW_WAITS], rows[:, ROW_OPERANDS] = kernel.address, 1, counters.ctypes.data
+    team = ThreadTeam(3)
+    team.set_program(rows, STEP.copy())
+    team.run()
+    team.run()
+    team.close()
+    assert counters[0] == 1
