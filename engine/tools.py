@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import InputError
 
 NO_PARAMETERS = '{"type": "object", "properties": {}}'
 
@@ -35,3 +40,40 @@ class ToolCall:
     name: str
     arguments: str = "{}"
     call_id: str = ""
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+
+
+def parse_tools(text: str) -> tuple[Tool, ...]:
+    """The tools of a JSON list of functions, each bare or as ``{"type": "function", "function": {...}}``.
+
+    Raises InputError with a sentence that says which one is at fault.
+    """
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"The functions are no JSON: {error}.") from error
+    if not isinstance(listed, list):
+        raise InputError("The functions must be a JSON list, each with a name, a description and parameters.")
+    tools = tuple(_parse_tool(item, number) for number, item in enumerate(listed, start=1))
+    names = [tool.name for tool in tools]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"The function {name} is listed twice.")
+    return tools
+
+
+def _parse_tool(item: Any, number: int) -> Tool:
+    function = item.get("function", item) if isinstance(item, dict) else item
+    if not isinstance(function, dict):
+        raise InputError(f"Function {number} is no JSON object.")
+    name, description = function.get("name"), function.get("description") or ""
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        raise InputError(f"Function {number} needs a name of letters, digits, “_”, “-” and “.”.")
+    if not isinstance(description, str):
+        raise InputError(f"The description of {name} must be a text.")
+    parameters = function.get("parameters") or json.loads(NO_PARAMETERS)
+    if not isinstance(parameters, dict):
+        raise InputError(f"The parameters of {name} must be a JSON Schema, an object.")
+    return Tool(name, description, json.dumps(parameters, ensure_ascii=False))

@@ -19,13 +19,14 @@ from app.chat.message_actions import ANSWER_ACTIONS, MessageAction
 from app.chat.message_view import MessageWidget
 from app.chat.structured_view import StructuredView
 from app.chat.text_view import TextView
-from app.chat.tool_card import ToolCard
+from app.chat.tool_calls import calls_of
+from app.chat.tool_card import ResultsForm, ToolCard
 from app.storage.records import MessageStatus
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import TextButton
 from app.widgets.label import Label
-from engine.protocol import Channel
+from engine.protocol import Channel, ToolCall
 
 _FRAME_MS = 16
 _MAX_SHARE = 6
@@ -111,7 +112,11 @@ class Answer(MessageWidget):
         self._reasoning_ms: float | None = None
         self._fold: ReasoningFold | None = None
         self._structured: StructuredView | None = None
+        self._calls: tuple[ToolCall, ...] = ()
         self._cards: list[ToolCard] = []
+        self._is_open = False
+        self._form: ResultsForm | None = None
+        self._form_calls: tuple[ToolCall, ...] = ()
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, px(20))
         self._column.setSpacing(px(6))
@@ -233,13 +238,38 @@ class Answer(MessageWidget):
 
     def _show_calls(self) -> None:
         """Show the calls that the model wrote under its text."""
-        calls = (self.view.record.stats or {}).get("tool_calls")
-        for call in calls[len(self._cards) :] if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                card = ToolCard(call, self._theme)
-                card.notice.connect(self.notice)
-                self._column.insertWidget(self._column.indexOf(self._ending), card)
-                self._cards.append(card)
+        calls = calls_of(self.view.record)
+        if calls == self._calls:
+            return
+        self._calls = calls
+        for shown in self._cards:
+            self._take_off(shown)
+        self._cards = [ToolCard(call, self._theme) for call in calls]
+        for card in self._cards:
+            card.notice.connect(self.notice)
+            self._column.insertWidget(self._column.indexOf(self._ending), card)
+        self._show_form()
+
+    def set_open(self, is_open: bool) -> None:
+        """Whether nothing follows: then the person may say what the called functions gave."""
+        self._is_open = is_open
+        self._show_form()
+
+    def _show_form(self) -> None:
+        if self._form is not None:
+            if self._is_open and self._form_calls == self._calls:
+                return
+            self._take_off(self._form)
+            self._form = None
+        if self._is_open and self._calls:
+            self._form, self._form_calls = ResultsForm(self._calls, self._theme), self._calls
+            self._form.given.connect(lambda results: self.results_given.emit(self.message_id, results))
+            self._column.insertWidget(self._column.indexOf(self._ending) + 1, self._form)
+
+    def _take_off(self, widget: QWidget) -> None:
+        self._column.removeWidget(widget)
+        widget.hide()
+        widget.deleteLater()
 
     def _show_structured(self) -> None:
         """Show an answer that was to have a form as a tree, and its text as JSON behind that."""

@@ -16,13 +16,14 @@ from app.chat.closer_look import MAX_ALTERNATIVES, CloserLook, prefix_before
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
 from app.chat.generation import Generation
-from app.chat.options import effective, format_of, sampling_of
+from app.chat.options import effective, format_of, sampling_of, tools_of
 from app.engine_client import EngineClient, RequestEvent
 from app.model_session import ModelSession
 from app.settings import Settings
 from app.storage.records import MessageRecord, MessageStatus, new_id
 from app.storage.store import Write
 from app.translation import tr
+from engine.errors import InputError
 from engine.protocol import (
     ContextPolicy,
     GenerateRequest,
@@ -33,6 +34,7 @@ from engine.protocol import (
     Role,
     SamplingParams,
     TokenAlternatives,
+    Tool,
 )
 
 _MIN_READ_TOKENS = 32
@@ -172,6 +174,13 @@ class Answering(QObject):
             lambda id_: self._attachments.prompt_text(conversation.record.id, id_),
         )
 
+    def tools(self, conversation: Conversation) -> tuple[Tool, ...]:
+        """The functions that the model is told of; none where their list is none."""
+        try:
+            return tools_of(effective(conversation.record.options, self._settings))
+        except InputError:
+            return ()
+
     def look_closer(
         self, conversation: Conversation, message_id: str, offset: int, on_look: Callable[[CloserLook], None]
     ) -> None:
@@ -189,6 +198,7 @@ class Answering(QObject):
             max_tokens=1,
             logprobs=MAX_ALTERNATIVES,
             conversation_id=conversation.record.id,
+            tools=self.tools(conversation),
         )
 
         def on_event(event: RequestEvent) -> None:
@@ -232,6 +242,11 @@ class Answering(QObject):
         conversation.record = replace(conversation.record, model_path=str(info.path))
         self._collection.save(conversation, [message])
         values = effective(conversation.record.options, self._settings)
+        try:
+            tools = tools_of(values)
+        except InputError as error:
+            generation.end(MessageStatus.FAILED, error=str(error))
+            return
         request = GenerateRequest(
             generation.request_id,
             self.prompt(conversation, message.id),  # without the message while it is empty
@@ -242,6 +257,7 @@ class Answering(QObject):
             priority=self._priority(generation),
             context_policy=ContextPolicy(values["context_policy"]),
             conversation_id=conversation.record.id,
+            tools=tools,
         )
         system = [""] if request.messages and request.messages[0].role is Role.SYSTEM else []
         generation.prompt_ids = system + [record.id for record in conversation.prompt_records(message.id)]

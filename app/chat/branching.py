@@ -6,12 +6,15 @@ Nothing is ever taken away: each of these adds messages beside the old ones, or 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from app.chat.answering import Answering
 from app.chat.attachments import Attachments
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import UNTITLED, Conversation, clean_text, title_from
+from app.chat.tool_calls import calls_of, result_stats
 from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import Role
 
@@ -69,6 +72,47 @@ class Branching:
             return False
         self._answering.stop(conversation_id)
         self._answering.answer(tree, question_id, seed=seed)
+        return True
+
+    def give_results(self, conversation_id: str, message_id: str, results: Sequence[str]) -> bool:
+        """Put what functions gave under the answer that called them, in its calls' order, and have it go on."""
+        tree = self._collection.tree(conversation_id)
+        calls = calls_of(tree.message(message_id)) if message_id in tree else ()
+        if not calls or len(calls) != len(results):
+            return False
+        self._answering.stop(conversation_id)
+        unsaved: list[MessageRecord] = []
+        parent_id = message_id
+        for call, result in zip(calls, results):
+            message = tree.new_message(
+                parent_id, Role.TOOL, clean_text(result), created_at=time.time(), stats=result_stats(call)
+            )
+            unsaved.append(message)
+            parent_id = message.id
+        self._answering.answer(tree, parent_id, unsaved)
+        return True
+
+    def edit_result(self, conversation_id: str, message_id: str, text: str) -> bool:
+        """Put another version of a function's result beside it and have that gone on with.
+
+        Results of later calls of the same answer stay under the new one.
+        """
+        tree = self._collection.tree(conversation_id)
+        old = tree.message(message_id)
+        self._answering.stop(conversation_id)
+        branch = [view.record for view in tree.branch()]
+        later = branch[branch.index(old) + 1 :] if old in branch else []
+        unsaved: list[MessageRecord] = []
+        parent_id = old.parent_id
+        edited = replace(old, content=clean_text(text))
+        for record in (edited, *takewhile(lambda one: one.role is Role.TOOL, later)):
+            message = tree.new_message(
+                parent_id, Role.TOOL, record.content, created_at=time.time(), stats=record.stats
+            )
+            unsaved.append(message)
+            parent_id = message.id
+        assert parent_id is not None, "at least one was made"
+        self._answering.answer(tree, parent_id, unsaved)
         return True
 
     def edit_answer(self, conversation_id: str, message_id: str, text: str) -> bool:

@@ -146,6 +146,7 @@ class ChatPage(QWidget):
         composer.attachment_opened.connect(self._open_attachment)
         transcript.attachment_opened.connect(self._open_attachment)
         transcript.look_requested.connect(self._on_look)
+        transcript.results_given.connect(self._on_results)
         self.empty.suggestion_chosen.connect(self._on_suggestion)
         self.empty.open_requested.connect(self.open_model_requested)
         self.empty.find_requested.connect(self.find_model_requested)
@@ -259,6 +260,11 @@ class ChatPage(QWidget):
                 controller.continue_answer(message_id)
             case MessageAction.FORK:
                 controller.fork(message_id)
+
+    def _on_results(self, message_id: str, results: list[str]) -> None:
+        self._controller.give_results(message_id, results)
+        self.transcript.scroll_to_end()
+        self.focus_composer()
 
     def _on_look(self, message_id: str, offset: int, word: str, place: QPoint) -> None:
         self._look = (word, place)

@@ -322,9 +322,16 @@ class ChatController(QObject):
         message = tree.message(message_id)
         if message.role is Role.ASSISTANT:
             self._branching.edit_answer(self._current_id, message_id, text)
+        elif message.role is Role.TOOL:
+            self._branching.edit_result(self._current_id, message_id, text)
         else:
             self._branching.ask_again(self._current_id, message_id, text)
         self.conversation_opened.emit(self._current_id)
+
+    def give_results(self, message_id: str, results: Sequence[str]) -> None:
+        """Give what the functions gave that an answer called, in their order, and let the model go on."""
+        if self._branching.give_results(self._current_id, message_id, results):
+            self.conversation_opened.emit(self._current_id)
 
     def select_sibling(self, message_id: str, step: Literal[-1, 1]) -> None:
         """Show the previous or next alternative; ``conversation_opened`` follows for the same id."""

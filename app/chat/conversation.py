@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
+from app.chat.tool_calls import is_told, messages_of
 from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.protocol import Message, Role
 
@@ -127,15 +129,15 @@ class Conversation:
 
         ``attached`` gives what stands before a message's own words.
         """
-        messages = [Message(Role.SYSTEM, system_prompt)] if system_prompt.strip() else []
-        for record in self.prompt_records(message_id):
-            messages.append(Message(record.role, attached(record.id) + record.content, record.reasoning))
-        return tuple(messages)
+        system = (Message(Role.SYSTEM, system_prompt),) if system_prompt.strip() else ()
+        records = self.prompt_records(message_id)
+        return system + messages_of(records, [attached(record.id) + record.content for record in records])
 
     def prompt_records(self, message_id: str | None) -> list[MessageRecord]:
         """The messages that are in the prompt which ends with ``message_id``, without the system prompt."""
         path = self.path_to(message_id) if message_id is not None else []
-        return [record for record in path if record.content.strip() or record.role is not Role.ASSISTANT]
+        followers = [*path[1:], None]
+        return [record for record, follower in zip(path, followers) if is_told(record, follower)]
 
     def new_message(
         self,
@@ -147,6 +149,7 @@ class Conversation:
         status: MessageStatus = MessageStatus.COMPLETE,
         model_name: str = "",
         reasoning: str = "",
+        stats: dict[str, Any] | None = None,
     ) -> MessageRecord:
         """Make a message, add it and return it."""
         message = MessageRecord(
@@ -158,6 +161,7 @@ class Conversation:
             reasoning,
             created_at=created_at,
             status=status,
+            stats=stats,
             model_name=model_name,
         )
         self.add(message)

@@ -72,6 +72,8 @@ class DraftReader(QObject):
         is_worth_it = is_worth_it and not self._answering.is_busy(self._conversation_id)
         if is_worth_it:
             tree = self._collection.tree(self._conversation_id)
+            is_worth_it = not self._answering.tools(tree)  # a draft is read without: nothing would be reused
+        if is_worth_it:
             messages = (*self._answering.prompt(tree, tree.record.active_leaf_id), Message(Role.USER, draft))
             self._client.read_ahead(self._conversation_id, messages, self._answering.context_policy(tree))
         elif self._is_reading:

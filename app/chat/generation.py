@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
+from app.chat.tool_calls import CALLS
 from app.engine_client import RequestEvent
 from app.storage.records import MessageRecord, MessageStatus, new_id
 from app.throttle import Throttle
@@ -118,7 +119,7 @@ class Generation(QObject):
                 self.num_completion_tokens = event.stats.num_completion_tokens
                 stats = {**asdict(event.stats), "finish_reason": event.reason.value}
                 if self._tool_calls:
-                    stats["tool_calls"] = self._tool_calls
+                    stats[CALLS] = self._tool_calls
                 if self.context_start:
                     stats["context_start"] = self.context_start
                 if event.structured is not None:

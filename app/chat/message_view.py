@@ -38,6 +38,7 @@ class MessageWidget(QWidget):
         edit_left: an editor that had the keyboard's focus is gone.
         attachment_opened(AttachmentRecord): look at its text.
         look_requested(message_id, offset, word, place): look closer at a word, which is at a place on the screen.
+        results_given(message_id, results): what the functions gave that an answer called.
         notice(text): something could not be done.
     """
 
@@ -46,6 +47,7 @@ class MessageWidget(QWidget):
     edit_left = Signal()
     attachment_opened = Signal(object)
     look_requested = Signal(str, int, str, QPoint)
+    results_given = Signal(str, list)
     notice = Signal(str)
 
     def __init__(
@@ -110,7 +112,7 @@ class MessageWidget(QWidget):
         """Put an editor in the text's place; Enter takes the new version, Escape gives up."""
         if self._editor is not None:
             return
-        word = tr("Send") if self.view.record.role is Role.USER else tr("Save")
+        word = tr("Send") if self.view.record.role is not Role.ASSISTANT else tr("Save")
         self._editor = MessageEditor(self._theme, self.view.record.content, word)
         self._editor.submitted.connect(self._on_edited)
         self._editor.cancelled.connect(self.end_edit)
@@ -146,6 +148,9 @@ class MessageWidget(QWidget):
 
     def set_progress(self, text: str) -> None:
         """What is going on, while a model writes the message."""
+
+    def set_open(self, is_open: bool) -> None:
+        """Whether nothing follows the message."""
 
     def set_context_line(self, is_shown: bool) -> None:
         """Whether the model reads from here on, and nothing above."""

@@ -12,7 +12,8 @@ from PySide6.QtCore import QObject, Signal
 
 from app.settings import SETTINGS, Setting, Settings, Value
 from app.translation import tr
-from engine.protocol import FormatKind, ResponseFormat, SamplingParams
+from engine.protocol import FormatKind, ResponseFormat, SamplingParams, Tool
+from engine.tools import parse_tools
 
 OPTION_GROUP = tr("Answers")
 
@@ -21,6 +22,7 @@ FORM_OPTIONS = (
     Setting("schema", ""),  # JSON Schema that answers follow; "" for free text
     Setting("schema_name", ""),
     Setting("schema_afterwards", False),  # as ``ResponseFormat.check_afterwards``
+    Setting("tools", ""),  # JSON list of the functions that the model may call; "" for none
 )
 """What a conversation sets elsewhere than in the panel's rows."""
 _BY_KEY = {setting.key: setting for setting in (*OPTIONS, *FORM_OPTIONS)}
@@ -50,6 +52,12 @@ def format_of(values: Mapping[str, Any]) -> ResponseFormat | None:
     if not schema.strip():
         return None
     return ResponseFormat(FormatKind.JSON_SCHEMA, schema, bool(values["schema_afterwards"]))
+
+
+def tools_of(values: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """The functions that ``values`` of ``effective`` offer the model; raises InputError for a list that is none."""
+    text = str(values["tools"])
+    return parse_tools(text) if text.strip() else ()
 
 
 def sampling_of(values: Mapping[str, Any], seed: int | None = None) -> SamplingParams:

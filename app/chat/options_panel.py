@@ -21,12 +21,14 @@ from PySide6.QtWidgets import (
 from app.chat.controller import ChatController
 from app.chat.options import OPTIONS, OptionValues
 from app.chat.presets import PRESET_KEY, PresetError
+from app.chat.tools_dialog import ToolsDialog, summary
 from app.settings import Settings
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import ElidingButton, IconButton
 from app.widgets.label import Label
 from app.widgets.setting_row import SettingRow
+from engine.errors import InputError
 
 WIDTH_PX = 368
 
@@ -66,6 +68,10 @@ class OptionsPanel(QFrame):
         self.rows = [SettingRow(setting, self.values, theme, is_narrow=True) for setting in OPTIONS]
         for row in self.rows:
             self._rows.addWidget(row)
+        self._tools_button = ElidingButton(theme, "", "choice")
+        self._tools_button.clicked.connect(self.edit_tools)
+        self._rows.addWidget(Label(tr("Functions"), "strong"))
+        self._rows.addWidget(self._tools_button)
         self._rows.addStretch(1)
         self._scroll = QScrollArea()
         self._scroll.setAccessibleName(tr("Options of this chat"))
@@ -92,6 +98,30 @@ class OptionsPanel(QFrame):
         name = self._controller.presets.shown_name(options) or tr("None")
         self._preset_button.set_whole_text(name)
         self._preset_button.setAccessibleName(tr("Preset: {name}", name=name))
+        try:
+            tools = summary(str(options.get("tools") or ""))
+        except InputError as error:
+            tools = str(error)
+        self._tools_button.set_whole_text(tools)
+        self._tools_button.setAccessibleName(tr("Functions: {names}", names=tools))
+
+    def edit_tools(self) -> ToolsDialog:
+        """Open the list of functions that the model may call."""
+        options = self._controller.current_conversation.options
+        dialog = ToolsDialog(str(options.get("tools") or ""), self._theme, self)
+        dialog.finished.connect(dialog.deleteLater)
+        conversation_id = self._controller.current_id
+        dialog.accepted.connect(lambda: self._take_tools(conversation_id, dialog.text))
+        dialog.open()
+        return dialog
+
+    def _take_tools(self, conversation_id: str, text: str) -> None:
+        if conversation_id != self._controller.current_id:
+            return  # the person opened another chat meanwhile
+        options = dict(self._controller.current_conversation.options)
+        options.pop("tools", None)
+        self._controller.set_options(options | ({"tools": text} if text else {}))
+        self.refresh()
 
     def make_menu(self) -> QMenu:
         """The presets, and what can be done with them."""
@@ -181,3 +211,4 @@ class OptionsPanel(QFrame):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(0)
         self._preset_button.setFixedHeight(px(38))
+        self._tools_button.setFixedHeight(px(38))

@@ -32,7 +32,7 @@ class OwnMessage(MessageWidget):
         px = theme.px
         self._bubble = QFrame()
         self._bubble.setProperty("look", "bubble")
-        self._text = _PlainText(theme)
+        self._text = PlainText(theme)
         self._unfold = TextButton(theme, "")
         self._unfold.setAccessibleName(tr("Show the whole message"))
         self._unfold.clicked.connect(self._show_all)
@@ -101,7 +101,7 @@ class OwnMessage(MessageWidget):
         self._bubble.setFixedWidth(width)
 
 
-class _PlainText(TextView):
+class PlainText(TextView):
     """Text exactly as it was typed, which knows the width it would like."""
 
     def __init__(self, theme: Theme) -> None:

@@ -43,6 +43,7 @@ class Transcript(QScrollArea):
         edit_left: an editor that had the keyboard's focus is gone.
         attachment_opened(AttachmentRecord): look at its text.
         look_requested(message_id, offset, word, place): look closer at a word, which is at a place on the screen.
+        results_given(message_id, results): what the functions gave that an answer called.
         notice(text): something could not be done.
         following_changed(is_following): the person left the end, or came back to it.
     """
@@ -52,6 +53,7 @@ class Transcript(QScrollArea):
     edit_left = Signal()
     attachment_opened = Signal(object)
     look_requested = Signal(str, int, str, QPoint)
+    results_given = Signal(str, list)
     notice = Signal(str)
     following_changed = Signal(bool)
 
@@ -178,6 +180,7 @@ class Transcript(QScrollArea):
         last_answer = next((widget for widget in reversed(self._widgets) if not widget.is_own), None)
         for widget in self._widgets:
             widget.set_last(widget is last_answer)
+            widget.set_open(widget is self._widgets[-1])
         self.set_context_start(self._context_start)
         if made and not at_top and self.is_following:
             self._scroll_to_end()
@@ -186,6 +189,10 @@ class Transcript(QScrollArea):
         widget: MessageWidget
         if view.record.role is Role.USER:
             widget = OwnMessage(self._theme, view)
+        elif view.record.role is Role.TOOL:
+            from app.chat.tool_result import ToolResult
+
+            widget = ToolResult(self._theme, view)
         else:
             from app.chat.answer import Answer  # with Markdown and all: an empty chat should not wait for it
 
@@ -194,6 +201,7 @@ class Transcript(QScrollArea):
         widget.edit_left.connect(self.edit_left)
         widget.attachment_opened.connect(self.attachment_opened)
         widget.look_requested.connect(self.look_requested)
+        widget.results_given.connect(self.results_given)
         widget.asked.connect(self.asked)
         widget.notice.connect(self.notice)
         return widget

@@ -72,7 +72,8 @@ class MessageRecord:
         parent_id: the message it answers or follows; None for a first message.
         created_at: seconds since the epoch.
         error: one sentence, with the status FAILED.
-        stats: the fields of ``engine.protocol.RequestStats`` and ``finish_reason``; None without figures.
+        stats: the fields of ``engine.protocol.RequestStats`` and ``finish_reason``; None without figures. Of a
+            function's result, whose it is.
         model_name: of the model that wrote it; empty for the person's messages.
     """
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import IO
 
 from engine.config import EngineConfig
-from engine.errors import EngineError
+from engine.errors import EngineError, InputError
 from engine.protocol import Tool
 from engine.sampling.params import SamplingParams
 from engine.sampling.sampler import check_params
+from engine.tools import parse_tools
 
 MAX_TEXT_LENGTH = 16 << 20  # characters read from a file or a pipe; tokenizing takes a few hundred bytes for each
 
@@ -76,17 +76,10 @@ def tools_of(arguments: argparse.Namespace) -> tuple[Tool, ...]:
     if arguments.tools is None:
         return ()
     try:
-        listed = json.loads(read_file(arguments.tools))
-        functions = [item.get("function", item) for item in listed]
-        return tuple(
-            Tool(
-                item["name"], item.get("description", ""), json.dumps(item.get("parameters") or {"type": "object"})
-            )
-            for item in functions
-        )
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        return parse_tools(read_file(arguments.tools))
+    except InputError as error:
         raise EngineError(
-            f"{arguments.tools[:200]} is no JSON list of functions with a name, a description and parameters."
+            f"{arguments.tools[:200]} is no JSON list of functions that can be used. {error}"
         ) from error
 
 

@@ -239,6 +239,9 @@ class FakeController(QObject):
     def edit_and_resend(self, message_id: str, text: str) -> None:
         self.calls.append(("edit_and_resend", message_id, text))
 
+    def give_results(self, message_id: str, results: list[str]) -> None:
+        self.calls.append(("give_results", message_id, results))
+
     def select_sibling(self, message_id: str, step: int) -> None:
         self.calls.append(("select_sibling", message_id, step))
 

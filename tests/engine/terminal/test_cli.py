@@ -295,7 +295,7 @@ def test_a_bad_list_of_tools_is_refused_in_a_sentence(terminal: Terminal, tmp_pa
     file = tmp_path / "tools.json"
     file.write_text(content, encoding="utf-8")
     assert terminal.run("generate", "no-such-model.gguf", "Hi", "--tools", file) == 1
-    assert "is no JSON list of functions" in terminal.err
+    assert "is no JSON list of functions that can be used" in terminal.err
 
 
 def test_tools_are_offered_and_told(terminal: Terminal, smollm2_path: Path, tmp_path: Path) -> None:

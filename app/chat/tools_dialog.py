@@ -1,0 +1,102 @@
+"""The functions that the model of a chat may call, as a JSON list that is checked while it is typed."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+
+from app.theme import Theme
+from app.translation import tr, trn
+from app.widgets.buttons import LookButton
+from app.widgets.label import Label
+from engine.errors import InputError
+from engine.tools import parse_tools
+
+EXAMPLE = """[
+  {
+    "name": "get_weather",
+    "description": "The weather of a place today.",
+    "parameters": {
+      "type": "object",
+      "properties": {"place": {"type": "string"}},
+      "required": ["place"]
+    }
+  }
+]"""
+
+
+class ToolsDialog(QDialog):
+    """Lets the person list functions.
+
+    Attributes:
+        edit: the list as text; empty for none.
+        use: enabled while the list can be used.
+    """
+
+    def __init__(self, text: str, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Functions that the model may call"))
+        px = theme.px
+        self.resize(px(620), px(460))
+        help_text = Label(
+            tr(
+                "A JSON list, each with a name, a description and a JSON Schema of its parameters. Fireside runs "
+                "none of them: when the model calls one, you type what it gives, and the model goes on."
+            ),
+            "help",
+        )
+        help_text.setWordWrap(True)
+        self.edit = QPlainTextEdit()
+        self.edit.setProperty("look", "field")
+        self.edit.setFont(theme.mono_font())
+        self.edit.setAccessibleName(tr("Functions as JSON"))
+        self.edit.setTabChangesFocus(True)
+        self.edit.setPlaceholderText(EXAMPLE)
+        self.edit.setPlainText(text)
+        self.verdict = Label("", "muted")
+        self.verdict.setWordWrap(True)
+        example = LookButton(theme, tr("Insert an example"))
+        example.clicked.connect(lambda: self.edit.setPlainText(EXAMPLE))
+        cancel = LookButton(theme, tr("Cancel"))
+        cancel.clicked.connect(self.reject)
+        self.use = LookButton(theme, tr("Use"), "primary")
+        self.use.clicked.connect(self.accept)
+        buttons = QHBoxLayout()
+        buttons.addWidget(example)
+        buttons.addStretch(1)
+        buttons.addWidget(cancel)
+        buttons.addWidget(self.use)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(px(16), px(16), px(16), px(16))
+        column.setSpacing(px(12))
+        column.addWidget(help_text)
+        column.addWidget(self.edit, 1)
+        column.addWidget(self.verdict)
+        column.addLayout(buttons)
+        self.edit.textChanged.connect(self._check)
+        self._check()
+
+    @property
+    def text(self) -> str:
+        """The list; "" for none."""
+        return self.edit.toPlainText().strip()
+
+    def _check(self) -> None:
+        problem = ""
+        try:
+            words = summary(self.text)
+        except InputError as error:
+            problem = words = str(error)
+        self.verdict.setText(words)
+        self.verdict.setProperty("look", "caution" if problem else "muted")
+        self.verdict.style().unpolish(self.verdict)
+        self.verdict.style().polish(self.verdict)
+        self.use.setEnabled(not problem)
+
+
+def summary(text: str) -> str:
+    """How many functions a list offers, and which; raises InputError for one that cannot be used."""
+    tools = parse_tools(text) if text.strip() else ()
+    if not tools:
+        return tr("None")
+    names = ", ".join(tool.name for tool in tools)
+    return trn("1 function: {names}", "{count} functions: {names}", len(tools), names=names)
