@@ -131,7 +131,10 @@ class AppContext(QObject):
 
         folder = self.library.folder
         access = HubAccess(self.settings, self.paths.config / "hub-token")
-        queue, search = DownloadQueue(folder, access), HubSearch(access, folder)
+        queue, search = (
+            DownloadQueue(folder, access),
+            HubSearch(access, folder, lambda: self.settings.value("kv_type")),
+        )
         models = ModelsWork(self.paths, self.settings, self.library, self.session, queue, search, access)
         self.client.request_finished.connect(models.take_finished)
         return models

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from engine.errors import EngineError, ModelFileError
 
 if TYPE_CHECKING:
     from engine.advisor import Advice
+    from engine.config import KVType
     from engine.hub.client import HubModel, HubRepository
     from engine.hub.names import Version
 
@@ -59,8 +61,16 @@ class HubSearch(QObject):
     described = Signal(str, object)
     describe_failed = Signal(str, str)
 
-    def __init__(self, access: HubAccess, models_folder: Path, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        access: HubAccess,
+        models_folder: Path,
+        kv_type: Callable[[], KVType] = lambda: "f16",
+        parent: QObject | None = None,
+    ) -> None:
+        """``kv_type`` tells how models are loaded."""
         super().__init__(parent)
+        self._kv_type = kv_type
         self._access = access
         self._models_folder = models_folder
         self._searches = TaskRunner("hub search", self)
@@ -127,7 +137,8 @@ class HubSearch(QObject):
             except EngineError as error:  # gated, most likely: the files can be listed but not read
                 return HubDetail(client.endpoint, repository, {}, None, str(error), card)
             rows = [(version.label, version.quantization, version.size) for version in usable]
-            advices = versions_advice(shape, look_at_machine(self._models_folder), rows, CONTEXT_LENGTH)
+            machine = look_at_machine(self._models_folder)
+            advices = versions_advice(shape, machine, rows, CONTEXT_LENGTH, self._kv_type())
             by_label = {label: advice for label, (_, advice) in advices.items()}
             return HubDetail(client.endpoint, repository, by_label, recommend(advices), "", card)
 

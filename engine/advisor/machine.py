@@ -34,6 +34,7 @@ MEASURED_TYPES = (TensorType.Q4_K, TensorType.Q6_K, TensorType.Q8_0, TensorType.
 COLUMNS, ROWS = 2048, 6144
 DECODE_BYTES = 160 << 20  # no cache of a processor holds so much, as it holds no model
 PREFILL_TOKENS, PREFILL_MATRICES = 128, 2
+OWN_BYTES = 250_000_000  # of a process with a window and no model
 QUIET_SHARE = 0.15  # of the processor, at most, that others take from a measurement that counts for good
 BUSY_SHARE = 0.4  # and from one that counts at all
 _MIN_PASSES, _MIN_SECONDS = 4, 0.3
@@ -80,9 +81,11 @@ class Machine:
     speeds: Speeds = field(compare=False)
 
 
-def look_at_machine(models_folder: Path, own_bytes: int = 0) -> Machine:
-    """The machine as it is now; ``own_bytes`` of memory would be free for another model."""
+def look_at_machine(models_folder: Path) -> Machine:
+    """The machine as it is now; what a loaded model takes of this process would be free for another one."""
     memory = psutil.virtual_memory()
+    own = psutil.Process().memory_info()
+    own_bytes = releasable_bytes(own.rss, getattr(own, "shared", 0))
     place = models_folder
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -94,6 +97,11 @@ def look_at_machine(models_folder: Path, own_bytes: int = 0) -> Machine:
         num_cores=cores,
         speeds=known_speeds() or guessed_speeds(cores),
     )
+
+
+def releasable_bytes(resident_bytes: int, shared_bytes: int) -> int:
+    """What this process would give back without its model: mapped weights (shared) count as available anyway."""
+    return max(0, resident_bytes - shared_bytes - OWN_BYTES)
 
 
 def guessed_speeds(num_cores: int) -> Speeds:

@@ -206,6 +206,8 @@ class HubClient:
             raise HubAnswerError(
                 f"What {self.endpoint} sent is not what a hub sends: check the address, or sign in to the network."
             ) from error
+        except RuntimeError as error:  # another thread found the hub out of reach and closed the connections
+            raise HubUnreachableError(f"The connection to {self.endpoint} was cut; try again.") from error
 
 
 def _model(info: Any) -> HubModel | None:

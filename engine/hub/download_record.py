@@ -77,6 +77,8 @@ class DownloadRecord:
         """Where the finished file lies: ``owner/name/path``. Raises DownloadError for one outside the folder."""
         if reason := why_unsafe(file.path) or ("" if is_repository(self.repository) else "no such repository"):
             raise DownloadError(f"{file.path[:200]!r} cannot be stored: {reason}.")
+        if reason := why_unsafe(self.repository):
+            raise DownloadError(f"{self.repository} cannot have a folder of its name: {reason}.")
         path = models_folder.joinpath(*self.repository.split("/"), *PurePosixPath(file.path).parts)
         if not path.resolve().is_relative_to(models_folder.resolve()):
             raise DownloadError(f"{path} leads out of the models folder through a link: remove the link.")

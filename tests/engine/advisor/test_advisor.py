@@ -32,7 +32,7 @@ from engine.advisor import (
     supported_architectures,
 )
 from engine.advisor.advice import best_settings, main_type, read_seconds, tokens_per_second, versions_advice
-from engine.advisor.machine import guessed_speeds
+from engine.advisor.machine import guessed_speeds, releasable_bytes
 from engine.bench.synthetic import SHAPES, write_model
 from engine.errors import UnsupportedModelError
 from engine.gguf import HeaderFile, open_model
@@ -162,6 +162,12 @@ def test_context_and_kv_type_follow_the_memory(
 def test_the_largest_model_to_search_for(total_gb: int, available_gb: int, least: float, most: float) -> None:
     """Published sizes of Q4_K_M: 4.9 GB for 8 B, 9.0 GB for 14.8 B, 20 GB for 32.8 B, 42.5 GB for 70.6 B."""
     assert least <= most_parameters(_machine(total_gb * GB, available_gb * GB)) <= most
+
+
+def test_the_loaded_model_leaves_room_for_another() -> None:
+    """With 5 GB of weights mapped and 2 GB of KV cache, two come back; without a model nothing does."""
+    assert releasable_bytes(7_300_000_000, 5_050_000_000) == 2 * GB
+    assert releasable_bytes(120_000_000, 30_000_000) == 0
 
 
 def test_supported_architectures_have_their_names() -> None:

@@ -240,6 +240,17 @@ def test_a_page_in_place_of_the_rest_is_not_appended(person: Person, model_bytes
     assert person.has(model_bytes)
 
 
+def test_a_pointer_in_place_of_the_file_is_named(person: Person) -> None:
+    """What a mirror without the large files has: the text that stands for one."""
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 3000000\n"
+    person.hub.always["store"] = Fault(status=200, body=pointer)
+    person.add()
+    row = person.wait(DownloadState.FAILED)
+    assert "What came in place of m-Q4_0.gguf is" in row.message
+    assert "pointer" in row.message
+    assert row.num_received == 0
+
+
 def test_a_packed_answer_that_ends_too_early_is_named(hub: LoopbackHub, connect: Connect) -> None:
     packed = gzip.compress(b"[" + b"{}," * 1000 + b"{}]")
     for body in (packed[:-20], packed[:10], b"no gzip at all"):
@@ -411,6 +422,13 @@ def test_two_such_names_at_once(hub: LoopbackHub, tmp_path: Path, model_bytes: b
     assert "case alone" in row.message
     assert len(list(person.folder.rglob("*.gguf"))) == 1
     person.downloads.close()
+
+
+@pytest.mark.parametrize("repository", ["con/m", "acme/nul", "acme./m", "acme/aux.x"])
+def test_a_repository_with_a_name_that_folders_cannot_have(person: Person, repository: str) -> None:
+    version = Version("x", None, (RemoteFile("m-Q4_0.gguf", 5),))
+    with pytest.raises(DownloadError, match=r"cannot have a folder of its name: the name"):
+        person.downloads.add(person.hub.url, repository, "0" * 40, version)
 
 
 def test_the_longest_name_arrives(hub: LoopbackHub, tmp_path: Path, model_bytes: bytes) -> None:
