@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
-from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QFrame, QHeaderView, QMenu, QTableView, QWidget
 
 from app.extraction.table_model import ResultsModel, SortedResults
 from app.extraction.workspace import ExtractionWorkspace
 from app.theme import Theme
 from app.translation import tr, trn
+
+_INPUT_PX = 150  # at least
 
 
 class ResultsTable(QTableView):
@@ -43,7 +45,6 @@ class ResultsTable(QTableView):
         self.verticalHeader().hide()
         self.horizontalHeader().setHighlightSections(False)
         self.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        self.horizontalHeader().setStretchLastSection(True)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._show_row_menu)
         theme.changed.connect(self._apply_metrics)
@@ -103,10 +104,18 @@ class ResultsTable(QTableView):
         for column in range(self.results.columnCount()):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Interactive)
             name = self.results.headerData(column, Qt.Orientation.Horizontal) or ""
-            is_narrow = column == 0 or column == self.results.columnCount() - 1
-            self.setColumnWidth(column, px(56 if is_narrow else max(104, 24 + 9 * len(name))))
+            self.setColumnWidth(column, px(56 if column == 0 else max(104, 24 + 9 * len(name))))
+        self._share_room()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_room()
+
+    def _share_room(self) -> None:
+        """Let the column of the input have the room that the others leave."""
         if self.results.columnCount() > 1:
-            self.setColumnWidth(1, px(150))
+            others = self.horizontalHeader().length() - self.columnWidth(1)
+            self.setColumnWidth(1, max(self._theme.px(_INPUT_PX), self.viewport().width() - others))
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

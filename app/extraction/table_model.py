@@ -19,6 +19,8 @@ DOUBTFUL = 0.3
 """A row whose least certain value is doubted more than this is marked."""
 _Index = QModelIndex | QPersistentModelIndex
 _ROOT = QModelIndex()
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class ResultsModel(QAbstractTableModel):
@@ -55,6 +57,8 @@ class ResultsModel(QAbstractTableModel):
         return 0 if parent.isValid() else 2 + (len(self._columns) + 1 if has_results else 0)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.TextAlignmentRole:
+            return _RIGHT if self._holds_numbers(section) else _LEFT
         if orientation is not Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
             return None
         names = ["#", tr("input"), *self.columns, tr("certainty")]
@@ -80,7 +84,7 @@ class ResultsModel(QAbstractTableModel):
             font.setItalic(True)
             return font
         if role == Qt.ItemDataRole.TextAlignmentRole and self._is_number(result, column):
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+            return _RIGHT
         return None
 
     def setData(self, index: _Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
@@ -166,9 +170,22 @@ class ResultsModel(QAbstractTableModel):
         value = self._value(result, self._columns[column - 2])
         return isinstance(value, int | float) and not isinstance(value, bool)
 
+    def _holds_numbers(self, column: int) -> bool:
+        """Whether the first answer has a number in a column, so that its name stands above numbers."""
+        journal = self._workspace.journal
+        results = journal.results.values() if journal is not None else ()
+        first = next((result for result in results if not result.error), None)
+        return first is not None and column >= 2 and self._is_number(first, column)
+
     def _on_row(self, row: int) -> None:
         if row < self.rowCount():
             self.dataChanged.emit(self.index(row, 0), self.index(row, self.columnCount() - 1))
+            if self._journal_size() == 1:
+                self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
+
+    def _journal_size(self) -> int:
+        journal = self._workspace.journal
+        return len(journal.results) if journal is not None else 0
 
 
 class SortedResults(QSortFilterProxyModel):
@@ -182,6 +199,9 @@ class SortedResults(QSortFilterProxyModel):
         self.setDynamicSortFilter(False)  # a table that sorts itself while it grows cannot be read
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        if column == 0 and order is Qt.SortOrder.AscendingOrder:
+            super().sort(-1)  # as they come: nothing is compared, however many there are
+            return
         self._keys = {row: self._results.sort_key(row, column) for row in range(self._results.rowCount())}
         super().sort(column, order)
         self._keys = {}

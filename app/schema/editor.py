@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.schema.checking import SchemaVerdict, verdict_on
+from app.schema.checking import SchemaChecker, SchemaVerdict
 from app.schema.fields import Form, NotAFormError, form_of, schema_of, unnamed
 from app.schema.form_view import FormView
 from app.schema.inference import NoExampleError, form_from_example, form_from_table
@@ -58,6 +58,7 @@ class SchemaEditor(QWidget):
         self._is_wide: bool | None = None
         self._shows_text = False
         self.verdict = SchemaVerdict()
+        self._checker = SchemaChecker(self._take_verdict, self)
         self._open = LookButton(theme, tr("Schemas"), "", "chevron-down", "muted")
         self._open.clicked.connect(self._show_menu)
         self._sides = SegmentedControl(theme, tr("Edit as"), [("form", tr("Form")), ("text", tr("JSON"))])
@@ -256,7 +257,14 @@ class SchemaEditor(QWidget):
     def _check(self) -> None:
         self._timer.stop()
         problem = unnamed(self._form.fields) if not self._no_form.text() else ""
-        self.verdict = SchemaVerdict((problem,)) if problem else verdict_on(self.text)
+        if problem:
+            self._checker.forget()
+            self._take_verdict(SchemaVerdict((problem,)))
+        else:
+            self._checker.check(self.text)
+
+    def _take_verdict(self, verdict: SchemaVerdict) -> None:
+        self.verdict = verdict
         self._say()
 
     def _say(self) -> None:

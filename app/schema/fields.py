@@ -1,7 +1,8 @@
 """A schema as a form sees it: fields with a type, in objects. Pure data; what no form can show is kept as text.
 
 A schema can be shown as a form when it is an object whose properties need nothing but a type, a description, an
-enumeration, a format and lists of those. Everything else, from ``minimum`` to ``anyOf``, is edited as text.
+enumeration, a format and lists of those. Bounds and patterns are kept and shown; they and everything else, such as
+``anyOf``, are edited as text.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from app.translation import tr
 
 DEPTH_LIMIT = 6
+FIELD_LIMIT = 150  # rows that a form is made of without a pause
 
 
 class FieldKind(str, Enum):
@@ -46,6 +48,15 @@ _TYPES: dict[FieldKind, dict[str, Any]] = {
 }
 
 
+_BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+_RULES = {
+    FieldKind.TEXT: {"minLength", "maxLength", "pattern"},
+    FieldKind.NUMBER: _BOUNDS,
+    FieldKind.INTEGER: _BOUNDS,
+}
+_LIST_RULES = {"minItems", "maxItems", "uniqueItems"}
+
+
 class NotAFormError(Exception):
     """A schema has parts that no form shows; the message says which, in one sentence."""
 
@@ -58,6 +69,8 @@ class Field:
         is_list: any number of them.
         choices: the values of a CHOICE.
         fields: the fields of an OBJECT.
+        rules: further keywords about a value, as they are in the schema.
+        list_rules: likewise about the list.
     """
 
     name: str
@@ -67,6 +80,8 @@ class Field:
     description: str = ""
     choices: tuple[str, ...] = ()
     fields: tuple[Field, ...] = ()
+    rules: tuple[tuple[str, Any], ...] = ()
+    list_rules: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,11 +98,10 @@ def form_of(schema: Any) -> Form:
     if not isinstance(schema, dict):
         raise NotAFormError(tr("The schema is no object, so it has no form."))
     head = {key: schema[key] for key in ("$schema", "title", "description") if key in schema}
-    return Form(
-        _fields({key: value for key, value in schema.items() if key not in head}, "#", 0),
-        _text(head.get("title")),
-        _text(head.get("description")),
-    )
+    fields = _fields({key: value for key, value in schema.items() if key not in head}, "#", 0)
+    if _count(fields) > FIELD_LIMIT:
+        raise NotAFormError(tr("There are more than {limit} fields; edit the schema as text.", limit=FIELD_LIMIT))
+    return Form(fields, _text(head.get("title")), _text(head.get("description")))
 
 
 def schema_of(form: Form) -> dict[str, Any]:
@@ -125,6 +139,10 @@ def free_name(fields: Sequence[Field], wanted: str = "field") -> str:
     return name
 
 
+def _count(fields: Sequence[Field]) -> int:
+    return sum(1 + _count(field.fields) for field in fields)
+
+
 def _object(fields: Sequence[Field]) -> dict[str, Any]:
     return {
         "type": "object",
@@ -140,9 +158,9 @@ def _property(field: Field) -> dict[str, Any]:
     elif field.kind is FieldKind.CHOICE:
         schema = {"enum": list(field.choices)}
     else:
-        schema = dict(_TYPES[field.kind])
+        schema = dict(_TYPES[field.kind]) | dict(field.rules)
     if field.is_list:
-        schema = {"type": "array", "items": schema}
+        schema = {"type": "array", "items": schema} | dict(field.list_rules)
     return schema | ({"description": field.description} if field.description else {})
 
 
@@ -170,13 +188,14 @@ def _field(name: str, schema: Any, path: str, depth: int) -> Field:
         raise NotAFormError(tr("{path} is no object; edit it as text.", path=path))
     description = _text(schema.get("description"))
     if schema.get("type") == "array":
-        _only(schema, {"type", "items", "description"}, path)
+        _only(schema, {"type", "items", "description"} | _LIST_RULES, path)
         inner = _field(name, schema.get("items"), f"{path}/items", depth)
         if inner.is_list:
             raise NotAFormError(
                 tr("{path} is a list of lists, which the form does not show; edit it as text.", path=path)
             )
-        return replace(inner, is_list=True, description=description or inner.description)
+        rules = _rules(schema, _LIST_RULES)
+        return replace(inner, is_list=True, description=description or inner.description, list_rules=rules)
     if schema.get("type") == "object":
         return Field(name, FieldKind.OBJECT, description=description, fields=_fields(schema, path, depth + 1))
     if "enum" in schema:
@@ -184,13 +203,20 @@ def _field(name: str, schema: Any, path: str, depth: int) -> Field:
         choices = schema["enum"]
         if schema.get("type", "string") != "string" or not all(isinstance(value, str) for value in choices):
             raise NotAFormError(tr("{path}/enum has values that are no text; edit it as text.", path=path))
+        if any(value.strip() != value or len(value.splitlines()) != 1 for value in choices):
+            raise NotAFormError(tr("{path}/enum has values that no line shows; edit it as text.", path=path))
         return Field(name, FieldKind.CHOICE, description=description, choices=tuple(choices))
-    _only(schema, {"type", "format", "description"}, path)
     bare = {key: schema[key] for key in ("type", "format") if key in schema}
     for kind, wanted in _TYPES.items():
         if bare == wanted:
-            return Field(name, kind, description=description)
+            _only(schema, {"type", "format", "description"} | _RULES.get(kind, set()), path)
+            return Field(name, kind, description=description, rules=_rules(schema, _RULES.get(kind, set())))
+    _only(schema, {"type", "format", "description"}, path)
     raise NotAFormError(tr("{path} has a type that the form does not show; edit it as text.", path=path))
+
+
+def _rules(schema: Mapping[str, Any], known: set[str]) -> tuple[tuple[str, Any], ...]:
+    return tuple((key, value) for key, value in schema.items() if key in known)
 
 
 def _only(schema: Mapping[str, Any], known: set[str], path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -221,13 +222,15 @@ class FieldRow(QFrame):
         if self.description.text().strip() != field.description:
             self.description.setText(field.description)
         if split_choices(self.choices.text()) != field.choices:
-            self.choices.setText(", ".join(field.choices))
+            self.choices.setText(join_choices(field.choices))
         self._is_showing = False
         self._refresh()
 
     def _change(self, **values: object) -> None:
         if self._is_showing:
             return
+        if "kind" in values:
+            values["rules"] = ()  # they are about the kind that it was
         self._field = replace(self._field, **values)  # type: ignore[arg-type]
         self._refresh()
         self.changed.emit(self._field)
@@ -251,8 +254,17 @@ class FieldRow(QFrame):
 
 
 def split_choices(text: str) -> tuple[str, ...]:
-    """The values of "red, green", each once."""
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    """The values of "red, green", each once; quotation marks stand around one that holds a comma."""
+    parts = next(csv.reader([text], skipinitialspace=True), [])
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def join_choices(choices: Sequence[str]) -> str:
+    """The text that ``split_choices`` takes apart."""
+    quoted = [
+        f'"{choice.replace(chr(34), chr(34) * 2)}"' if set(choice) & {",", '"'} else choice for choice in choices
+    ]
+    return ", ".join(quoted)
 
 
 def summary_of(field: Field) -> str:
@@ -263,6 +275,27 @@ def summary_of(field: Field) -> str:
         words = ", ".join(inner.name for inner in field.fields) or KIND_WORDS[field.kind].lower()
     else:
         words = KIND_WORDS[field.kind].lower()
+    words += _rules_in_words(field.rules)
     if field.is_list:
-        words = tr("list: {words}", words=words)
+        bounds = _rules_in_words(field.list_rules).strip()
+        words = tr("list: {words}", words=words) + (f" ({bounds})" if bounds else "")
     return words if field.is_required else tr("{words}, optional", words=words)
+
+
+_SIGNS = {
+    **{"minimum": "≥", "maximum": "≤", "exclusiveMinimum": ">", "exclusiveMaximum": "<", "multipleOf": "×"},
+    **{"minLength": "≥", "maxLength": "≤", "minItems": "≥", "maxItems": "≤"},
+}
+_MAX_PATTERN = 24
+
+
+def _rules_in_words(rules: Sequence[tuple[str, object]]) -> str:
+    """ " ≥ 0 ≤ 30", after what they are about."""
+    parts = []
+    for keyword, value in rules:
+        if keyword in _SIGNS:
+            parts.append(f" {_SIGNS[keyword]} {value}")
+        elif keyword == "pattern":
+            text = str(value)
+            parts.append(f" {text if len(text) <= _MAX_PATTERN else text[:_MAX_PATTERN] + '…'}")
+    return "".join(parts)

@@ -57,10 +57,10 @@ def test_the_form_writes_the_text(editor: SchemaEditor, qtbot: QtBot) -> None:
 def test_the_text_writes_the_form_and_says_what_no_form_shows(editor: SchemaEditor, qtbot: QtBot) -> None:
     editor.show_schema('{"type": "object", "properties": {"a": {"type": "string"}}}')
     assert [row.name.text() for row in editor.form.rows] == ["a"]
-    editor.edit.setPlainText('{"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}}')
+    editor.edit.setPlainText('{"type": "object", "properties": {"a": {"type": "string", "const": "x"}}}')
     _wait(editor, qtbot)
     assert not editor.form.isEnabled()
-    assert editor._no_form.text() == "#/properties/a/maxLength is not in the form; edit it as text."
+    assert editor._no_form.text() == "#/properties/a/const is not in the form; edit it as text."
     assert editor.is_usable, "the engine honours more than the form shows"
     editor.edit.setPlainText('{"type": "object", "properties": ')
     _wait(editor, qtbot)
@@ -156,3 +156,18 @@ def test_narrow_shows_one_side_at_a_time(editor: SchemaEditor) -> None:
     editor._sides.chosen.emit("text")
     assert editor.edit.isVisible()
     assert not editor._scroll.isVisible()
+
+
+def test_a_large_schema_is_checked_beside_the_window(editor: SchemaEditor, qtbot: QtBot) -> None:
+    properties = {f"p{number}": {"type": "string"} for number in range(160)}
+    large = json.dumps({"type": "object", "properties": properties, "additionalProperties": False})
+    editor.show_schema(large)
+    assert editor.verdict.faults == ("The schema is being checked…",)
+    assert not editor.is_usable
+    assert editor._no_form.text() == "There are more than 150 fields; edit the schema as text."
+    qtbot.waitUntil(lambda: editor.is_usable, timeout=20_000)
+    editor.show_schema(large.replace('"string"', '"text"'))
+    editor.show_schema('{"type": "object", "properties": {"a": {"type": "string"}}}')
+    assert editor.is_usable, "a short one is checked at once"
+    qtbot.wait(300)
+    assert editor.is_usable, "what was asked before no longer counts"

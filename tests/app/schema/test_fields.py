@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.schema.fields import Field, FieldKind, Form, NotAFormError, form_of, free_name, schema_of, unnamed
+from app.schema.form_view import join_choices, split_choices, summary_of
 from app.schema.library import GALLERY
 from engine.grammar.schema_check import check_schema
 
@@ -54,8 +55,16 @@ def test_every_schema_of_the_gallery_has_a_form_and_can_be_honoured(path: Any) -
         ({"type": "string"}, "# is no group of fields, which is all that the form shows; edit it as text."),
         ({"type": "object", "minProperties": 1}, "#/minProperties is not in the form; edit it as text."),
         (
-            {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0}}},
-            "#/properties/a/minimum is not in the form; edit it as text.",
+            {"type": "object", "properties": {"a": {"type": "integer", "minLength": 1}}},
+            "#/properties/a/minLength is not in the form; edit it as text.",
+        ),
+        (
+            {"type": "object", "properties": {"a": {"enum": ["one\ntwo"]}}},
+            "#/properties/a/enum has values that no line shows; edit it as text.",
+        ),
+        (
+            {"type": "object", "properties": {f"f{number}": {"type": "string"} for number in range(151)}},
+            "There are more than 150 fields; edit the schema as text.",
         ),
         (
             {"type": "object", "properties": {"a": {"type": ["string", "null"]}}},
@@ -108,3 +117,26 @@ def test_what_is_missing_is_said(fields: tuple[Field, ...], sentence: str) -> No
 def test_a_new_field_has_a_name_of_its_own() -> None:
     assert free_name(()) == "field"
     assert free_name((Field("field"), Field("field_2"))) == "field_3"
+
+
+def test_bounds_and_patterns_are_kept() -> None:
+    properties = {
+        "total": {"type": "number", "minimum": 0, "exclusiveMaximum": 1e6},
+        "code": {"type": "string", "pattern": "^[A-Z]+$", "maxLength": 8},
+        "tags": {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "uniqueItems": False},
+    }
+    schema = {"type": "object", "properties": properties, "required": [], "additionalProperties": False}
+    form = form_of(schema)
+    assert schema_of(form) == schema
+    assert [summary_of(field) for field in form.fields] == [
+        "number ≥ 0 < 1000000.0, optional",
+        "text ^[A-Z]+$ ≤ 8, optional",
+        "list: text ≥ 1 (≥ 1), optional",
+    ]
+
+
+@pytest.mark.parametrize(
+    "choices", [("a", "b"), ("Smith, John", "x"), ('say "hi"', 'a,"b"'), ("don't",), ("=x",), ("a b", "c")]
+)
+def test_values_to_choose_from_make_the_round_trip(choices: tuple[str, ...]) -> None:
+    assert split_choices(join_choices(choices)) == choices
