@@ -57,7 +57,7 @@ class SchemaChecker(QObject):
         parent.destroyed.connect(self._end)
 
     def check(self, text: str) -> None:
-        """Call ``on_verdict`` with what the engine says; before that, where it takes long, that it is being asked."""
+        """Call ``on_verdict`` with what the engine says; before, where that takes long, that it is asked."""
         self._num_asked += 1
         asked = self._num_asked
         if len(text) <= AT_ONCE_CHARACTERS:
