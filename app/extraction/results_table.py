@@ -11,7 +11,9 @@ from app.extraction.workspace import ExtractionWorkspace
 from app.theme import Theme
 from app.translation import tr, trn
 
-_INPUT_PX = 150  # at least
+_INPUT_PX = 110  # at least
+_WIDEST_PX = 220  # of the others
+_FITTED_ROWS = 3
 
 
 class ResultsTable(QTableView):
@@ -47,6 +49,9 @@ class ResultsTable(QTableView):
         self.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._show_row_menu)
+        self._num_fitted = 0
+        workspace.opened.connect(self._on_opened)
+        workspace.row_changed.connect(self._on_row)
         theme.changed.connect(self._apply_metrics)
         self._apply_metrics()
 
@@ -98,14 +103,28 @@ class ResultsTable(QTableView):
             menu.popup(self.viewport().mapToGlobal(place))
 
     def fit_columns(self) -> None:
-        """Give each column the room that its name suggests."""
+        """Give each column the room that its name and the answers in view need; the input has the rest."""
         px = self._theme.px
         header = self.horizontalHeader()
         for column in range(self.results.columnCount()):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Interactive)
             name = self.results.headerData(column, Qt.Orientation.Horizontal) or ""
-            self.setColumnWidth(column, px(56 if column == 0 else max(104, 24 + 9 * len(name))))
+            needed = max(
+                self.fontMetrics().horizontalAdvance(name) + px(26), self.sizeHintForColumn(column) + px(8)
+            )
+            self.setColumnWidth(column, px(52) if column == 0 else min(max(needed, px(72)), px(_WIDEST_PX)))
         self._share_room()
+
+    def _on_opened(self) -> None:
+        journal = self._workspace.journal
+        self._num_fitted = len(journal.results) if journal is not None else 0
+
+    def _on_row(self, _row: int) -> None:
+        """The first answers show how wide the columns have to be; after them none moves by itself."""
+        journal = self._workspace.journal
+        if self._num_fitted < _FITTED_ROWS and journal is not None and len(journal.results) > self._num_fitted:
+            self._num_fitted = len(journal.results)
+            self.fit_columns()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

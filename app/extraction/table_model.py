@@ -166,7 +166,7 @@ class ResultsModel(QAbstractTableModel):
 
     def _is_number(self, result: RowResult | None, column: int) -> bool:
         if result is None or result.error or not 2 <= column < 2 + len(self._columns):
-            return column == 0
+            return False
         value = self._value(result, self._columns[column - 2])
         return isinstance(value, int | float) and not isinstance(value, bool)
 

@@ -270,7 +270,7 @@ class SchemaEditor(QWidget):
     def _say(self) -> None:
         shows = self.verdict.faults or self.verdict.notices
         self._faults.setText("\n".join(shows))
-        look = "caution" if self.verdict.faults else "help"
+        look = "caution" if self.verdict.faults and self.text.strip() else "help"  # an empty one is a beginning
         if self._faults.property("look") != look:
             self._faults.setProperty("look", look)
             self._faults.style().unpolish(self._faults)

@@ -13,7 +13,7 @@ from app.schema.fields import KIND_WORDS, Field, FieldKind, free_name
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import ChoiceButton, IconButton, LabelledSwitch, LookButton, TextButton
-from app.widgets.label import Label
+from app.widgets.label import ElidingLabel
 
 
 class FormView(QWidget):
@@ -153,8 +153,8 @@ class FieldRow(QFrame):
         header.setFixedHeight(px(36))
         row = QHBoxLayout(header)
         row.setContentsMargins(px(10), 0, px(10), 0)
-        self._title = Label()
-        self._summary = Label("", "muted")
+        self._title = ElidingLabel()
+        self._summary = ElidingLabel("", "muted")
         row.addWidget(self._title, 1)
         row.addWidget(self._summary, 1)
         return header
@@ -237,8 +237,8 @@ class FieldRow(QFrame):
 
     def _refresh(self) -> None:
         field = self._field
-        self._title.setText(field.name or "…")
-        self._summary.setText(summary_of(field))
+        self._title.set_whole_text(field.name or "…")
+        self._summary.set_whole_text(summary_of(field))
         self._header.setAccessibleName(f"{field.name}: {summary_of(field)}")
         self.choices.setVisible(field.kind is FieldKind.CHOICE)
         if field.kind is FieldKind.OBJECT and self.inner is None:
@@ -290,12 +290,12 @@ _MAX_PATTERN = 24
 
 
 def _rules_in_words(rules: Sequence[tuple[str, object]]) -> str:
-    """ " ≥ 0 ≤ 30", after what they are about."""
+    """ " ≥ 0, ≤ 30", after what they are about."""
     parts = []
     for keyword, value in rules:
         if keyword in _SIGNS:
-            parts.append(f" {_SIGNS[keyword]} {value}")
+            parts.append(f"{_SIGNS[keyword]} {value}")
         elif keyword == "pattern":
             text = str(value)
-            parts.append(f" {text if len(text) <= _MAX_PATTERN else text[:_MAX_PATTERN] + '…'}")
-    return "".join(parts)
+            parts.append(text if len(text) <= _MAX_PATTERN else f"{text[:_MAX_PATTERN]}…")
+    return f" {', '.join(parts)}" if parts else ""
