@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx2
 
 from engine.errors import HubAnswerError, RemoteChangedError
-from engine.hub.faults import fault_of_exception, fault_of_status
+from engine.hub.faults import fault_of_exception, fault_of_status, host_of
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 CONNECT_TIMEOUT_S = 10.0
@@ -78,9 +78,7 @@ class Connection:
                 response.close()
                 response = self._get(url, headers, opened)
             else:
-                raise HubAnswerError(
-                    f"{urlsplit(url).hostname} sends us in circles for {subject}: check the hub's address."
-                )
+                raise HubAnswerError(f"{host_of(url)} sends us in circles for {subject}: check the hub's address.")
             if response.status_code == 416 and start == 0:
                 raise HubAnswerError(f"{subject} is empty at the hub: choose another version.")
             if response.status_code == 416:
@@ -88,7 +86,7 @@ class Connection:
             if response.status_code >= 400:
                 raise fault_of_status(response.status_code, response.headers, subject, url)
             if response.status_code not in {200, 206}:
-                raise HubAnswerError(f"{urlsplit(url).hostname} answered {response.status_code} for {subject}.")
+                raise HubAnswerError(f"{host_of(url)} answered {response.status_code} for {subject}.")
             own = {name: value for name, value in response.headers.items() if name.startswith("x-")}
             yield Answer(response, {**own, **linked}, url)
 
@@ -114,17 +112,20 @@ class Connection:
             return self._client
 
     def _target(self, url: str, response: httpx2.Response) -> str:
-        target = urljoin(url, response.headers.get("location", ""))
-        scheme = urlsplit(target).scheme
+        try:
+            target = urljoin(url, response.headers.get("location", ""))
+            scheme = urlsplit(target).scheme
+        except ValueError:  # brackets without an address between them
+            target = scheme = ""
         if scheme not in _DEFAULT_PORTS or (scheme == "http" and url.startswith("https:")):
-            raise HubAnswerError(f"{urlsplit(url).hostname} sends us to an address that is not safe.")
+            raise HubAnswerError(f"{host_of(url)} sends us to an address that is not safe.")
         return target
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         port = parts.port
-    except ValueError:
-        port = -1
+    except ValueError:  # no address that anything could be sent to
+        return "", url, -1
     return parts.scheme, (parts.hostname or "").lower(), port or _DEFAULT_PORTS.get(parts.scheme)

@@ -32,7 +32,7 @@ def fault_of_status(status: int, headers: Mapping[str, str], subject: str, url: 
         subject: what was asked for, for the sentence.
         url: that was asked.
     """
-    host = urlsplit(url).hostname or url
+    host = host_of(url)
     code = headers.get("x-error-code", "")
     if code == "GatedRepo" or (status == 403 and code != "RepoNotFound"):
         return HubAccessError(
@@ -76,7 +76,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 def fault_of_exception(error: Exception, url: str) -> HubError:
     """The error of a request that got no answer."""
-    host = urlsplit(url).hostname or url[:MAX_SHOWN]
+    host = host_of(url)
     causes = list(_causes(error))
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes) or any(
         "CERTIFICATE_VERIFY_FAILED" in str(cause) for cause in causes
@@ -117,12 +117,19 @@ def fault_of_exception(error: Exception, url: str) -> HubError:
     return HubAnswerError(f"{host} answered in a way that is not understood ({_shown(error)}).")
 
 
+def host_of(url: str) -> str:
+    """The host in an address, for a sentence; of what is no address its beginning."""
+    try:
+        return urlsplit(url).hostname or url[:MAX_SHOWN]
+    except ValueError:
+        return url[:MAX_SHOWN]
+
+
 def _proxy_for(url: str) -> str:
     """Host and port of the proxy that requests to ``url`` go through; "" where they go straight."""
-    parts = urlsplit(url)
     proxies = urllib.request.getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
-    if not proxy or urllib.request.proxy_bypass(parts.hostname or ""):
+    proxy = proxies.get(url.partition(":")[0].lower()) or proxies.get("all") or ""
+    if not proxy or urllib.request.proxy_bypass(host_of(url)):
         return ""
     return urlsplit(proxy if "://" in proxy else f"http://{proxy}").netloc.rpartition("@")[2]
 

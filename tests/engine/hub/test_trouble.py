@@ -194,6 +194,23 @@ def test_a_ring_of_redirects_ends(person: Person, connect: Connect) -> None:
         list(connect(hub.url).search())
 
 
+@pytest.mark.parametrize("place", ["http://[", "//[x/", "http://a b/", "data:,x", "", "http://127.0.0.1:99999/"])
+def test_a_redirect_to_nonsense_is_named(person: Person, place: str) -> None:
+    person.hub.always["resolve"] = Fault(status=302, headers={"Location": place})
+    person.add()
+    row = person.wait(DownloadState.FAILED)
+    assert re.search("not safe|in circles|no address|not reached|cannot be", row.message), row.message
+
+
+@pytest.mark.parametrize("address", ["http://[", "hub", "http://", "http://a b", "ftp://hub", "http://hub:99999"])
+def test_a_hub_that_has_no_address_is_named(connect: Connect, address: str) -> None:
+    with pytest.raises(HubError, match=r"no address|cannot be|not what a hub sends"):
+        list(connect(address).search())
+    client = connect(address)
+    with pytest.raises(HubError), client.connection.open(client.connection.file_url("a/b", "c", "d"), "c"):
+        pass
+
+
 def test_the_token_does_not_follow_a_search_elsewhere(hub: LoopbackHub, connect: Connect) -> None:
     hub.always["api"] = Fault(status=307, headers={"Location": f"{hub.store_url}/api/models"})
     with pytest.raises(HubError):
