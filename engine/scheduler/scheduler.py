@@ -10,6 +10,7 @@ time of two. It owns the states of sequences and their block tables, and knows n
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -205,7 +206,7 @@ class Scheduler:
             logits = self._prompt_logits.get(sequence.token_ids)
             needs_last = logits is None and sequence.max_tokens > 0
             limit = sequence.num_tokens - 1 if needs_last else sequence.num_tokens
-            sequence.table = self._kv_cache.acquire(sequence.token_ids, limit)
+            sequence.table = self._kv_cache.acquire(sequence.token_ids, _num_unwatched(sequence, limit))
             sequence.num_computed_tokens = sequence.table.num_reused_tokens
             sequence.known_logits = logits if sequence.num_missing_tokens == 0 else None
             sequence.state = SequenceState.RUNNING
@@ -282,6 +283,14 @@ class Scheduler:
             self._kv_cache.release(sequence.table, sequence.token_ids, sequence.num_computed_tokens)
             sequence.table = None
         sequence.state = state
+
+
+def _num_unwatched(sequence: Sequence, limit: int) -> int:
+    """Of the first ``limit`` tokens those that may come from the cache, since nobody wants their logits."""
+    probe = sequence.probe
+    if probe is None:
+        return limit
+    return bisect_left(range(1, limit + 1), True, key=lambda end: probe.wants(0, end))
 
 
 def _is_reading(sequence: Sequence) -> bool:

@@ -128,7 +128,7 @@ def _odd_value(old: object, rng: random.Random) -> object:
         near = rng.choice((plain + 1, plain - 1, plain * 2, plain // 2, plain * 4, -plain, plain + 2, plain * 3))
         return near if -(2**31) <= near < 2**32 else Value("uint64", near % 2**64)
     if isinstance(plain, float) and choice < 0.45:
-        return plain * rng.choice((2.0, 0.5, -1.0, 1e6, 1e-6))
+        return max(-3e38, min(3e38, plain * rng.choice((2.0, 0.5, -1.0, 1e6, 1e-6))))
     if isinstance(plain, list) and choice < 0.6 and isinstance(old, Value):
         return _odd_list(plain, old, rng)
     if isinstance(plain, (int, float)) and choice < 0.6:

@@ -25,7 +25,7 @@ class RopeLayers(Enum):
 
     ALL = "all"
     NOT_EVERY_FOURTH = "not every fourth"  # none where (i + 1) mod 4 = 0
-    SLIDING = "sliding"  # where some layers slide, only those; else all
+    SLIDING = "sliding"  # where the file has a window, only layers that slide; else all
     SLIDING_OR_DENSE = "sliding or dense"  # those, and the dense layers before the experts begin
     PATTERN = "pattern"  # by the file's ``attention.rope_pattern``
     TRAINED = "trained"  # all, unless ``rope.scaling.finetuned`` is there and false

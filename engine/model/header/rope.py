@@ -58,7 +58,8 @@ def read_rope_layers(
         case RopeLayers.NOT_EVERY_FOURTH:
             return [(layer + 1) % 4 != 0 for layer in range(len(windows))]
         case RopeLayers.SLIDING:
-            return [window is not None or not any(windows) for window in windows]
+            has_windows = keys.integer("attention.sliding_window", default=0, minimum=0, maximum=MAX_CONTEXT_LENGTH)
+            return [window is not None or not has_windows for window in windows]
         case RopeLayers.SLIDING_OR_DENSE:
             return [window is not None or layer < num_dense for layer, window in enumerate(windows)]
         case RopeLayers.TRAINED:

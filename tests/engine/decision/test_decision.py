@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence as Several
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,21 @@ from engine.decision.decision import Decision
 from engine.decision.label_trie import LabelTrie
 from engine.engine import Engine
 from engine.errors import InvalidParameterError
+from engine.gguf import open_model
 from engine.kernels.backend import SequenceSlice
+from engine.kernels.reference import ReferenceBackend
+from engine.model import load_plan
 from engine.protocol import Decide
+from engine.sampling.params import SamplingParams
+from engine.sampling.sampler import Sampler
+from engine.scheduler.sequence import Sequence
 from tests.engine.fake_backend import FakeBackend
+from tests.golden_models import write_golden_model
 
 END = 9
 
 
-def logits_after(tokens: Sequence[int]) -> Any:
+def logits_after(tokens: Several[int]) -> Any:
     return np.random.default_rng(list(tokens)).normal(0, 2, 16).astype(np.float32)
 
 
@@ -34,7 +42,7 @@ class SmoothBackend(FakeBackend):
         super().__init__(64, 64, 16)
         self.num_runs = 0
 
-    def run(self, slices: Sequence[SequenceSlice]) -> Any:
+    def run(self, slices: Several[SequenceSlice]) -> Any:
         self.num_runs += 1
         super().run(slices)
         rows = []
@@ -48,7 +56,11 @@ class SmoothBackend(FakeBackend):
 
 def decide(prompt: list[int], paths: list[tuple[int, ...]]) -> tuple[Decision, SmoothBackend]:
     backend = SmoothBackend()
-    engine = Engine(backend, num_blocks=64, context_length=200)
+    return decide_again(Engine(backend, num_blocks=64, context_length=200), prompt, paths), backend
+
+
+def decide_again(engine: Engine, prompt: list[int], paths: list[tuple[int, ...]]) -> Decision:
+    """One more decision of an engine that has read things."""
     decided: list[Decision] = []
     decider = Decider(engine, lambda _, made: decided.append(made), lambda _, error: pytest.fail(str(error)))
     command = Decide("d", (), tuple(f"choice {index}" for index in range(len(paths))))
@@ -58,7 +70,7 @@ def decide(prompt: list[int], paths: list[tuple[int, ...]]) -> tuple[Decision, S
             assert decider.take(output.sequence, output.error)
     engine.kv_cache.check_integrity()
     (decision,) = decided
-    return decision, backend
+    return decision
 
 
 def exact(prompt: list[int], path: tuple[int, ...]) -> float:
@@ -78,6 +90,45 @@ def test_every_choice_has_the_probability_that_the_model_writes_it_and_ends() ->
     assert [choice.logprob for choice in decision.choices] == pytest.approx(wanted, abs=1e-4)
     assert decision.coverage == pytest.approx(sum(map(math.exp, wanted)), rel=1e-3)
     assert sum(choice.probability for choice in decision.choices) == pytest.approx(1)
+
+
+def test_what_the_cache_has_of_the_choices_is_looked_at_all_the_same() -> None:
+    """The same decision twice, and one after an answer that wrote one of the choices."""
+    engine = Engine(SmoothBackend(), num_blocks=64, context_length=200)
+    prompt = list(range(1, 8)) * 5
+    paths = [(1,), (1, 0), (1, 0, 0), (2,), (3, 4)]
+    chat = Sequence("chat", [*prompt, 3], Sampler(SamplingParams(temperature=0)), 20, frozenset())
+    engine.add(chat)
+    while engine.has_work:
+        engine.step()
+    paths.append(tuple(chat.token_ids[len(prompt) : len(prompt) + 12]))
+    first, again = (decide_again(engine, prompt, paths) for _ in range(2))
+    wanted = [exact(prompt, path) for path in paths]
+    for decision in (first, again):
+        assert [choice.logprob for choice in decision.choices] == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mamba2", "qwen35"])
+@pytest.mark.parametrize("num_states", [1, 16])
+def test_a_hybrid_decides_as_one_that_reads_each_choice_anew(name: str, num_states: int, tmp_path: Path) -> None:
+    prompt = np.random.default_rng(1).integers(3, 300, 40).tolist()
+    paths = [(5,), (5, 7), (5, 7, 9), (8,), (8, 8, 8)]
+    with open_model(write_golden_model(name, tmp_path)) as file:
+        plan = load_plan(file, 200)[1]
+        backend = ReferenceBackend(plan, num_blocks=64, max_batch_tokens=16, num_states=num_states)
+        engine = Engine(backend, num_blocks=64, context_length=200)
+        decisions = [decide_again(engine, prompt, paths) for _ in range(2)]
+        wanted = []
+        for path in paths:
+            tokens = np.array([*prompt, *path], np.int32)
+            alone = ReferenceBackend(plan, num_blocks=4, max_batch_tokens=64)
+            rows = alone.run([SequenceSlice(tokens, 0, np.arange(4, dtype=np.int32), "all")]).astype(np.float64)
+            logprobs = rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
+            places = range(len(prompt) - 1, len(tokens))
+            wanted.append(sum(logprobs[place, token] for place, token in zip(places, (*path, END), strict=True)))
+        del plan, backend, engine, alone
+    for decision in decisions:
+        assert [choice.logprob for choice in decision.choices] == pytest.approx(wanted, abs=1e-3)
 
 
 def test_all_choices_are_one_forward_pass_after_the_prompt() -> None:

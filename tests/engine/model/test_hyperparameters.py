@@ -147,6 +147,30 @@ def test_yarn_needs_a_factor_of_at_least_one(tmp_path: Path) -> None:
         read(tmp_path, {"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 0.5})
 
 
+@pytest.mark.parametrize(("window", "turns"), [(None, [True] * 3), (0, [True] * 3), (8, [True, True, True])])
+def test_where_only_sliding_layers_turn_the_file_decides_whether_any_slide(
+    tmp_path: Path, window: int | None, turns: list[bool]
+) -> None:
+    """Exaone 4 slides in three of four layers; its smaller size has no window, and turns everywhere."""
+    metadata = {key.replace("llama.", "exaone4."): value for key, value in small_metadata(3).items()}
+    metadata |= {"general.architecture": "exaone4", "exaone4.attention.sliding_window": window}
+    model = read(tmp_path, dict.fromkeys(small_metadata()) | metadata, small_tensors(3))
+    assert [layer.rope is not None for layer in model.layers] == turns
+    assert [layer.window for layer in model.layers] == [window or None] * 3
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "turns"), [(1, [False]), (3, [False, True, True]), (5, [False, True, True, True, False])]
+)
+def test_a_window_keeps_full_layers_from_turning_even_where_none_slides(
+    tmp_path: Path, num_layers: int, turns: list[bool]
+) -> None:
+    metadata = {key.replace("llama.", "smallthinker."): value for key, value in small_metadata(num_layers).items()}
+    metadata |= {"general.architecture": "smallthinker", "smallthinker.attention.sliding_window": 8}
+    model = read(tmp_path, dict.fromkeys(small_metadata()) | metadata, small_tensors(num_layers))
+    assert [layer.rope is not None for layer in model.layers] == turns
+
+
 def test_an_unknown_rope_scaling_is_unsupported(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModelError, match="'spiral'"):
         read(tmp_path, {"llama.rope.scaling.type": "spiral"})
