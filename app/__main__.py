@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.model} is not there: give the path of a .gguf file.", file=sys.stderr)
         return 2
     if options.list_settings:
-        from app.settings import describe_settings
+        from app.settings_table import describe_settings
 
         print(describe_settings())
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +27,7 @@ from app.single_instance import SingleInstance
 from app.theme import Theme, apply_theme
 from app.translation import tr
 from app.window.attention import Attention
-from app.window.main_window import MainWindow
+from app.window.main_window import RESTART_STATUS, MainWindow
 from app.window.pages import MODELS, PageEntry
 from engine.protocol import Event
 
@@ -49,9 +50,18 @@ def run(paths: AppPaths, model: Path | None = None) -> int:
     if not instance.acquire():
         return _raise_running(instance, paths, model)
     try:
-        return _run_window(application, instance, paths, model)
+        status = _run_window(application, instance, paths, model)
     finally:
         instance.release()
+    if status == RESTART_STATUS:
+        start_again()
+        return 0
+    return status
+
+
+def start_again() -> None:
+    """Start the app once more, as this process was started, without waiting for it."""
+    subprocess.Popen([sys.executable, *sys.orig_argv[1:]], start_new_session=True)
 
 
 def _run_window(application: Application, instance: SingleInstance, paths: AppPaths, model: Path | None) -> int:

@@ -84,7 +84,7 @@ def load_language(code: str) -> Language:
 
 
 def chosen_language(settings_file: Path, system_languages: list[str]) -> str:
-    """The code of the language that the settings ask for, else of the first of the system's that there is.
+    """The code of the language that the settings in a file ask for.
 
     Reads the file itself: the settings' own table is made of texts in that language.
     """
@@ -92,7 +92,12 @@ def chosen_language(settings_file: Path, system_languages: list[str]) -> str:
         chosen = json.loads(settings_file.read_text(encoding="utf-8")).get("language", "system")
     except (OSError, ValueError, RecursionError, AttributeError):
         chosen = "system"
-    if chosen in LANGUAGES:
-        return str(chosen)
+    return language_for(chosen, system_languages)
+
+
+def language_for(choice: object, system_languages: list[str]) -> str:
+    """The code of the language that is chosen, else of the first of the system's that there is, else English."""
+    if choice in LANGUAGES:
+        return str(choice)
     codes = [name.replace("_", "-").split("-")[0].lower() for name in system_languages]
     return next((code for code in codes if code in LANGUAGES), "en")

@@ -184,7 +184,12 @@ class Answering(QObject):
     def look_closer(
         self, conversation: Conversation, message_id: str, offset: int, on_look: Callable[[CloserLook], None]
     ) -> None:
-        """Ask for the likeliest tokens at a place of an answer; needs a model."""
+        """Ask for the likeliest tokens at a place of an answer; without a model the person is told."""
+        if message_id not in conversation:
+            return
+        if self._session.info is None:
+            self.notice.emit(tr("Load a model first: it is asked for the alternatives."))
+            return
         message = conversation.message(message_id)
         prefix = prefix_before(message.content, offset)
         assert message.parent_id is not None, "an answer answers something"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.conversation import clean_text
+from app.chat.conversation import MessageView, clean_text
 from app.storage.conversations import save_conversation
 from app.storage.folders import delete_attachment, save_attachment
 from app.storage.records import AttachmentRecord, ConversationRecord, new_id
@@ -63,6 +63,14 @@ class Attachments(QObject):
         """Those of all messages that have some, by the message's id."""
         ids = {record.message_id for record in self._all(conversation_id).values() if record.message_id is not None}
         return {id_: self.of_message(conversation_id, id_) for id_ in ids}
+
+    def shown_with(self, views: Sequence[MessageView], conversation_id: str) -> list[MessageView]:
+        """Messages of a conversation together with what is attached to them."""
+        attached = self.of_messages(conversation_id)
+        return [
+            replace(view, attachments=attached[view.record.id]) if view.record.id in attached else view
+            for view in views
+        ]
 
     def add_files(self, conversation: ConversationRecord, paths: Sequence[Path]) -> None:
         """Read files and attach them to the draft; what cannot be read is said."""

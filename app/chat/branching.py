@@ -74,6 +74,27 @@ class Branching:
         self._answering.answer(tree, question_id, seed=seed)
         return True
 
+    def reproduce(self, conversation_id: str, message_id: str) -> bool:
+        """Write an answer again with the seed that it was drawn with."""
+        tree = self._collection.tree(conversation_id)
+        seed = (tree.message(message_id).stats or {}).get("seed") if message_id in tree else None
+        return isinstance(seed, int) and self.regenerate(conversation_id, message_id, seed)
+
+    def edit(self, conversation_id: str, message_id: str, text: str) -> bool:
+        """Put another version of a message beside it; what the person wrote is answered anew."""
+        tree = self._collection.tree(conversation_id)
+        if message_id not in tree:
+            return False
+        role = tree.message(message_id).role
+        if role is Role.TOOL:
+            return self.edit_result(conversation_id, message_id, text)
+        if not text.strip():
+            return False
+        if role is Role.ASSISTANT:
+            return self.edit_answer(conversation_id, message_id, text)
+        self.ask_again(conversation_id, message_id, text)
+        return True
+
     def give_results(self, conversation_id: str, message_id: str, results: Sequence[str]) -> bool:
         """Put what functions gave under the answer that called them, in its calls' order, and have it go on."""
         tree = self._collection.tree(conversation_id)

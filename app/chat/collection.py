@@ -14,7 +14,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.conversation import UNTITLED, Conversation
+from app.chat.conversation import UNTITLED, Conversation, clean_text
 from app.chat.folders import Folders
 from app.chat.trash import Trash
 from app.settings import Settings
@@ -126,6 +126,17 @@ class ConversationCollection(QObject):
         if missing := [word for word in words if word not in self._found]:
             self._store.find(missing, lambda found: self._on_found(words, found))
         self.changed.emit()
+
+    def rename(self, conversation_id: str, title: str) -> None:
+        """Give a conversation another title; an empty one is ignored, and so is an unknown id."""
+        title = " ".join(clean_text(title).split())
+        if title and conversation_id in self:
+            self.update(replace(self._records[conversation_id], title=title))
+
+    def change(self, conversation_ids: Iterable[str], **fields: Any) -> None:
+        """Change fields of conversations; unknown ids are ignored."""
+        if known := [self._records[id_] for id_ in conversation_ids if id_ in self]:
+            self.update(*(replace(record, **fields) for record in known))
 
     def update(self, *records: ConversationRecord) -> None:
         """Change conversations' own fields, in one transaction."""

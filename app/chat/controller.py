@@ -17,6 +17,7 @@ from app.chat.answering import Answering
 from app.chat.attachments import Attachments
 from app.chat.branching import Branching
 from app.chat.collection import ConversationCollection
+from app.chat.context_use import ContextUse
 from app.chat.conversation import MessageView, clean_text
 from app.chat.draft_reader import DraftReader
 from app.chat.exchange import ChatExchange
@@ -31,7 +32,7 @@ from app.settings import Settings
 from app.storage.records import ConversationRecord, MessageStatus
 from app.storage.store import ChatStore
 from app.translation import tr
-from engine.protocol import ModelInfo, Role
+from engine.protocol import ModelInfo
 
 
 class ChatController(QObject):
@@ -92,8 +93,11 @@ class ChatController(QObject):
         self.exchange = ChatExchange(self._collection, attachments, self)
         self._branching = Branching(self._collection, self._answering, attachments)
         self._drafts = DraftReader(client, session, self._collection, self._answering, attachments, settings, self)
+        self._context_use = ContextUse(session, self._collection, self)
         last = settings.value("last_conversation")
-        self._current_id = last if last in self._collection else self._collection.blank().id
+        self._current_id = self._context_use.conversation_id = (
+            last if last in self._collection else self._collection.blank().id
+        )
         self._connect(store)
 
     def _connect(self, store: ChatStore) -> None:
@@ -106,19 +110,14 @@ class ChatController(QObject):
         self._answering.started.connect(self._on_started)
         self._answering.delta.connect(self._on_delta)
         self._answering.reading.connect(self._on_reading)
-        self._answering.shifted.connect(self._on_shifted)
+        self._answering.shifted.connect(lambda generation: self.context_shifted.emit(generation.conversation_id))
         self._drafts.cost_known.connect(self.cost_known)
+        self._context_use.used.connect(self.context_used)
         self._answering.ended.connect(self._on_ended)
         self.exchange.imported.connect(self.open_conversation)
-        for source in (
-            self.attachments.notice,
-            self.exchange.notice,
-            store.trouble,
-            self._client.notice,
-            self._session.notice,
-            self._answering.notice,
-        ):
-            source.connect(self.notice)
+        for source in (self.attachments, self.exchange, self._client, self._session, self._answering):
+            source.notice.connect(self.notice)
+        store.trouble.connect(self.notice)
 
     # ------------------------------------------------------------------------------------ what there is
 
@@ -138,12 +137,7 @@ class ChatController(QObject):
     @property
     def current_messages(self) -> list[MessageView]:
         self._answering.sync(self._current_id)
-        views = self._collection.tree(self._current_id).branch()
-        attached = self.attachments.of_messages(self._current_id)
-        return [
-            replace(view, attachments=attached[view.record.id]) if view.record.id in attached else view
-            for view in views
-        ]
+        return self.attachments.shown_with(self._collection.tree(self._current_id).branch(), self._current_id)
 
     @property
     def context_start(self) -> str:
@@ -208,9 +202,7 @@ class ChatController(QObject):
 
     def rename_conversation(self, conversation_id: str, title: str) -> None:
         """Give a conversation another title; an empty one is ignored."""
-        title = " ".join(clean_text(title).split())
-        if title and conversation_id in self._collection:
-            self._collection.update(replace(self._collection.record(conversation_id), title=title))
+        self._collection.rename(conversation_id, title)
 
     def delete_conversations(self, conversation_ids: Sequence[str]) -> None:
         """Put conversations into the trash; ``restore_conversations`` takes them out again."""
@@ -231,12 +223,12 @@ class ChatController(QObject):
             self._open(restored[0])
 
     def pin_conversations(self, conversation_ids: Sequence[str], is_pinned: bool) -> None:
-        self._change(conversation_ids, is_pinned=is_pinned)
+        self._collection.change(conversation_ids, is_pinned=is_pinned)
 
     def move_conversations(self, conversation_ids: Sequence[str], folder_id: str | None) -> None:
         """Put conversations into a folder, or with None outside of all."""
         if folder_id is None or folder_id in self.folders:
-            self._change(conversation_ids, folder_id=folder_id)
+            self._collection.change(conversation_ids, folder_id=folder_id)
 
     def search(self, text: str) -> None:
         """Keep the ``conversations`` with these words in titles or messages; ``conversations_changed`` follows."""
@@ -278,9 +270,7 @@ class ChatController(QObject):
 
     def reproduce(self, message_id: str) -> None:
         """Write an answer again with the seed that it was drawn with."""
-        tree = self._collection.tree(self._current_id)
-        seed = (tree.message(message_id).stats or {}).get("seed") if message_id in tree else None
-        if isinstance(seed, int) and self._branching.regenerate(self._current_id, message_id, seed):
+        if self._branching.reproduce(self._current_id, message_id):
             self.conversation_opened.emit(self._current_id)
         else:
             self.notice.emit(tr("The seed of this answer is not known, so it cannot be drawn again."))
@@ -298,11 +288,6 @@ class ChatController(QObject):
     def look_closer(self, message_id: str, offset: int) -> None:
         """Ask the model for the alternatives at a place of an answer; ``looked_closer`` follows."""
         tree = self._collection.tree(self._current_id)
-        if message_id not in tree:
-            return
-        if self._session.info is None:
-            self.notice.emit(tr("Load a model first: it is asked for the alternatives."))
-            return
         self._answering.look_closer(tree, message_id, offset, self.looked_closer.emit)
 
     def fork(self, message_id: str) -> None:
@@ -316,17 +301,8 @@ class ChatController(QObject):
 
         An edited answer is not answered: it stands as the person wrote it.
         """
-        tree = self._collection.tree(self._current_id)
-        if message_id not in tree or not text.strip():
-            return
-        message = tree.message(message_id)
-        if message.role is Role.ASSISTANT:
-            self._branching.edit_answer(self._current_id, message_id, text)
-        elif message.role is Role.TOOL:
-            self._branching.edit_result(self._current_id, message_id, text)
-        else:
-            self._branching.ask_again(self._current_id, message_id, text)
-        self.conversation_opened.emit(self._current_id)
+        if self._branching.edit(self._current_id, message_id, text):
+            self.conversation_opened.emit(self._current_id)
 
     def give_results(self, message_id: str, results: Sequence[str]) -> None:
         """Give what the functions gave that an answer called, in their order, and let the model go on."""
@@ -337,7 +313,7 @@ class ChatController(QObject):
         """Show the previous or next alternative; ``conversation_opened`` follows for the same id."""
         if self._branching.select_sibling(self._current_id, message_id, step):
             self.conversation_opened.emit(self._current_id)
-            self._report_context()
+            self._context_use.report()
 
     def count_tokens(self, text: str) -> None:
         """Count the tokens of the draft ``text`` and its attachments; ``cost_known`` follows when typing pauses."""
@@ -382,37 +358,21 @@ class ChatController(QObject):
 
     # ------------------------------------------------------------------------------------ inside
 
-    def _change(self, conversation_ids: Sequence[str], **fields: Any) -> None:
-        records = [self._collection.record(id_) for id_ in conversation_ids if id_ in self._collection]
-        if records:
-            self._collection.update(*(replace(record, **fields) for record in records))
-
     def _open(self, conversation_id: str) -> None:
         self._collection.flush_draft()
-        self._current_id = conversation_id
+        self._current_id = self._context_use.conversation_id = conversation_id
         self._answering.set_visible(conversation_id)
         self._settings.set("last_conversation", conversation_id)
         self.conversation_opened.emit(conversation_id)
-        self._report_context()
-
-    def _report_context(self) -> None:
-        """The context that the shown branch fills, by the figures of its last answer that has some."""
-        total = self._session.info.context_length if self._session.info else 0
-        for view in reversed(self._collection.tree(self._current_id).branch()):
-            stats = view.record.stats or {}
-            if "num_prompt_tokens" in stats:
-                used = int(stats["num_prompt_tokens"]) + int(stats.get("num_completion_tokens", 0))
-                self.context_used.emit(used, int(stats.get("num_reused_tokens", 0)), total)
-                return
-        self.context_used.emit(0, 0, total)
+        self._context_use.report()
 
     def _on_model_loaded(self, info: ModelInfo) -> None:
         self.model_loaded.emit(info)
-        self._report_context()
+        self._context_use.report()
 
     def _on_model_ejected(self) -> None:
         self.model_ejected.emit()
-        self._report_context()
+        self._context_use.report()
 
     def _on_started(self, generation: Generation) -> None:
         view = generation.conversation.view(generation.message_id)
@@ -423,19 +383,11 @@ class ChatController(QObject):
     def _on_delta(self, generation: Generation, channel: str, text: str) -> None:
         self.delta.emit(generation.conversation_id, generation.message_id, channel, text)
         used = generation.num_prompt_tokens + generation.num_completion_tokens
-        self._report_use(generation, used, generation.num_reused_tokens)
+        self._context_use.report_running(generation, used, generation.num_reused_tokens)
 
     def _on_reading(self, generation: Generation, computed: int, total: int, reused: int) -> None:
         self.reading_progress.emit(generation.conversation_id, computed, total, reused)
-        self._report_use(generation, total, reused)
-
-    def _on_shifted(self, generation: Generation) -> None:
-        self.context_shifted.emit(generation.conversation_id)
-
-    def _report_use(self, generation: Generation, used: int, reused: int) -> None:
-        """The context that a running answer fills, while its conversation is the open one."""
-        if generation.conversation_id == self._current_id and self._session.info is not None:
-            self.context_used.emit(used, reused, self._session.info.context_length)
+        self._context_use.report_running(generation, total, reused)
 
     def _on_ended(self, generation: Generation) -> None:
         view = generation.conversation.view(generation.message_id)
@@ -443,4 +395,4 @@ class ChatController(QObject):
         self.generation_finished.emit(generation.conversation_id, generation.message_id)
         self.conversations_changed.emit()
         if generation.conversation_id == self._current_id and view.record.status is not MessageStatus.FAILED:
-            self._report_context()
+            self._context_use.report()

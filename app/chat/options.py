@@ -10,7 +10,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from app.settings import SETTINGS, Setting, Settings, Value
+from app.settings import Settings
+from app.settings_table import SETTINGS, Setting, Value
 from app.translation import tr
 from engine.protocol import FormatKind, ResponseFormat, SamplingParams, Tool
 from engine.tools import parse_tools

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QLocale, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLineEdit, QVBoxLayout, QWidget
 
-from app.settings import SETTINGS, Setting, Settings
+from app.settings import Settings
+from app.settings_table import SETTINGS, Setting
 from app.theme import Theme
-from app.translation import tr
+from app.translation import LANGUAGES, current, language_for, tr
 from app.widgets.label import Label
+from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar, ScrollingColumn
 from app.widgets.setting_row import SettingRow
 
@@ -22,9 +24,11 @@ class PreferencesPage(QWidget):
 
     Signals:
         closed: back to the chat.
+        restart_requested: close Fireside and start it again, for what applies at a start only.
     """
 
     closed = Signal()
+    restart_requested = Signal()
 
     def __init__(self, settings: Settings, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,7 +55,11 @@ class PreferencesPage(QWidget):
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
+        self.notice_bar = NoticeBar(theme)
+        self.notice_bar.setProperty("look", "banner")
+        settings.changed.connect(self._on_setting)
         whole.addWidget(bar)
+        whole.addWidget(self.notice_bar)
         whole.addWidget(self._scroll, 1)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
@@ -73,6 +81,20 @@ class PreferencesPage(QWidget):
             inside.addWidget(row)
         self._cards.append((card, rows))
         self._column.addWidget(card)
+
+    def _on_setting(self, key: str) -> None:
+        """Another language is chosen: it applies at the next start, which may be now."""
+        if key != "language":
+            return
+        code = language_for(self._settings.value("language"), QLocale.system().uiLanguages())
+        if code == current().code:
+            self.notice_bar.hide()
+        else:
+            self.notice_bar.show_text(
+                tr("Fireside speaks {language} from its next start on.", language=LANGUAGES[code]),
+                action_name=tr("Restart now"),
+                action=self.restart_requested.emit,
+            )
 
     def _on_search(self, text: str) -> None:
         words = text.lower().split()

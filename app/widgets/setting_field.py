@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QPlainTextEdit, QSpinBox, QWidget
 
-from app.settings import Setting
+from app.settings_table import Setting
 from app.theme import Theme
 from app.widgets.buttons import SegmentedControl, Switch
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.settings import Setting, Value
+from app.settings_table import Setting, Value
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import TextButton

@@ -9,7 +9,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
 from app.chat.controller import ChatController
-from app.settings import SETTINGS
+from app.settings_table import SETTINGS
 from app.translation import tr
 from app.window.command_palette import PaletteCommand
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
@@ -17,7 +16,6 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.controller import ChatController
-from app.chat.exchange import FILTERS, file_name_for
 from app.settings import Settings
 from app.storage.records import ConversationRecord
 from app.theme import Theme, apply_theme
@@ -25,6 +23,7 @@ from app.translation import tr
 from app.widgets.announce import announce
 from app.window.attention import Attention
 from app.window.chat_pane import ChatPane
+from app.window.exchange_dialogs import export_chats, import_chats
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
 from app.window.pages import CHAT, MODELS, SETTINGS, TRASH, PageEntry, Pages
 from app.window.placement import placement_of, restore_placement
@@ -33,6 +32,8 @@ from app.window.sidebar import Sidebar
 if TYPE_CHECKING:
     from app.window.command_palette import CommandPalette
 
+RESTART_STATUS = 75
+"""What the event loop ends with when the app is to be started again."""
 _UNDO_MS = 10_000
 _NARROW_PX = 760
 
@@ -100,7 +101,9 @@ class MainWindow(QMainWindow):
     def _make_preferences(self) -> QWidget:
         from app.preferences.preferences_page import PreferencesPage
 
-        return PreferencesPage(self._settings, self._theme)
+        page = PreferencesPage(self._settings, self._theme)
+        page.restart_requested.connect(self._restart)
+        return page
 
     def _lay_out(self) -> None:
         self.pages.show_page(CHAT)
@@ -230,10 +233,13 @@ class MainWindow(QMainWindow):
 
         show_about(self, self._theme)
 
-    def _quit(self) -> None:
+    def _quit(self, status: int = 0) -> None:
         self._is_leaving = True
         self.close()
-        QApplication.quit()
+        QApplication.exit(status)
+
+    def _restart(self) -> None:
+        self._quit(RESTART_STATUS)
 
     def _write(self) -> None:
         self._show_chat()
@@ -265,23 +271,11 @@ class MainWindow(QMainWindow):
 
     def _export(self, conversation_ids: list[str]) -> None:
         records = [record for id_ in conversation_ids if (record := self._record(id_)) is not None]
-        if not records:
-            return
-        suggestion = file_name_for(records[0].title) if len(records) == 1 else tr("Chats")
-        name, chosen = QFileDialog.getSaveFileName(self, tr("Export"), f"{suggestion}.json", FILTERS)
-        if name:
-            path = Path(name)
-            suffix = chosen[chosen.rfind("*") + 1 : -1] if chosen else ".json"
-            self._controller.exchange.write(
-                [record.id for record in records], path if path.suffix else path.with_suffix(suffix)
-            )
+        if records:
+            export_chats(self, self._controller.exchange, records)
 
     def _import(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(
-            self, tr("Import chats"), "", tr("Exported chats (*.json);;All files (*)")
-        )
-        if name:
-            self._controller.exchange.read(Path(name))
+        import_chats(self, self._controller.exchange)
 
     def _toggle_pin(self) -> None:
         ids = self._chosen_ids()

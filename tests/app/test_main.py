@@ -96,3 +96,37 @@ def test_it_starts_where_nothing_can_be_written(tmp_path: Path) -> None:
     errors += more
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
+
+
+def test_a_restart_starts_it_once_more(tmp_path: Path) -> None:
+    log = tmp_path / "starts.txt"
+    code = f"""
+import sys
+from pathlib import Path
+from PySide6.QtCore import QTimer
+from app import application
+from app.paths import AppPaths
+from app.window.main_window import RESTART_STATUS
+log = Path({str(log)!r})
+with log.open("a") as stream:
+    print("start", file=stream)
+is_first = log.read_text().count("start") == 1
+status = RESTART_STATUS if is_first else 0
+run_window = application._run_window
+def patched(app, *arguments):
+    QTimer.singleShot(300, lambda: app.exit(status))
+    return run_window(app, *arguments)
+application._run_window = patched
+result = application.run(AppPaths.below(Path({str(tmp_path)!r})))
+with log.open("a") as stream:
+    print("end", result, file=stream)
+"""
+    script = tmp_path / "start.py"
+    script.write_text(code, encoding="utf-8")
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=60)
+    for _ in range(300):
+        if log.read_text(encoding="utf-8").count("end 0") == 2:
+            break
+        time.sleep(0.1)
+    assert sorted(log.read_text(encoding="utf-8").splitlines()) == ["end 0", "end 0", "start", "start"]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import SETTINGS, Settings, describe_settings
+from app.settings import Settings
+from app.settings_table import SETTINGS, describe_settings
 
 
 def test_values_outlast_the_app(tmp_path: Path) -> None:

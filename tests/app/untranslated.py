@@ -41,7 +41,8 @@ from PySide6.QtWidgets import (  # noqa: E402
 )  # fmt: skip
 
 from app.library.starters import starter_offers  # noqa: E402
-from app.settings import SETTINGS, Settings  # noqa: E402
+from app.settings import Settings  # noqa: E402
+from app.settings_table import SETTINGS  # noqa: E402
 from app.theme import Theme  # noqa: E402
 from app.window.main_window import MainWindow  # noqa: E402
 from tests.app.fake_controller import FakeController  # noqa: E402

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QSpinBox
+from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QPushButton, QSpinBox
 from pytestqt.qtbot import QtBot
 
 from app.preferences.preferences_page import PreferencesPage
-from app.settings import SETTINGS, Settings
+from app.settings import Settings
+from app.settings_table import SETTINGS
 from app.theme import Theme
+from app.translation import current
 from app.widgets.setting_row import SettingRow
 
 
@@ -86,3 +88,16 @@ def test_the_search_filters(page: PreferencesPage) -> None:
     assert page._nothing.isVisible()
     page.search.clear()
     assert all(row.isVisible() for row in page.rows())
+
+
+def test_another_language_offers_a_restart(page: PreferencesPage, settings: Settings, qtbot: QtBot) -> None:
+    assert current().code == "en"
+    settings.set("language", "de")
+    assert not page.notice_bar.isHidden()
+    assert page.notice_bar.text == "Fireside speaks Deutsch from its next start on."
+    button = next(one for one in page.notice_bar.findChildren(QPushButton) if one.text() == "Restart now")
+    with qtbot.waitSignal(page.restart_requested):
+        button.click()
+    settings.set("language", "de")
+    settings.set("language", "en")
+    assert page.notice_bar.isHidden(), "it is the language that is spoken"
