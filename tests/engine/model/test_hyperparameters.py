@@ -167,7 +167,8 @@ def test_a_window_keeps_full_layers_from_turning_even_where_none_slides(
 ) -> None:
     metadata = {key.replace("llama.", "smallthinker."): value for key, value in small_metadata(num_layers).items()}
     metadata |= {"general.architecture": "smallthinker", "smallthinker.attention.sliding_window": 8}
-    model = read(tmp_path, dict.fromkeys(small_metadata()) | metadata, small_tensors(num_layers))
+    tensors = dict.fromkeys(small_tensors()) | small_tensors(num_layers)
+    model = read(tmp_path, dict.fromkeys(small_metadata()) | metadata, tensors)
     assert [layer.rope is not None for layer in model.layers] == turns
 
 
