@@ -5,6 +5,7 @@ The text side (messages to tokens) may run on any thread; the rest is the engine
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from engine.loader import LoadedModel
 
 MAX_ORDERS = 8
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -112,10 +115,14 @@ class Decider:
         work = self._by_sequence.get(sequence.request_id)
         if work is None:
             return False
-        if error is not None:
-            self.fail(work.command.request_id, error)
-        elif sequence.finish_reason is not None:
-            self._finished(work, sequence)
+        try:
+            if error is not None:
+                self.fail(work.command.request_id, error)
+            elif sequence.finish_reason is not None:
+                self._finished(work, sequence)
+        except Exception as failure:  # a defect of our own ends the decision, and nothing else
+            _log.exception("a decision failed")
+            self.fail(work.command.request_id, failure)
         return True
 
     def fail(self, request_id: str, error: BaseException) -> None:
@@ -159,7 +166,8 @@ class Decider:
         if any(other.num_left for other in work.readings):
             return
         command = work.command
-        del self._works[command.request_id]
         asked = [r.trie.logprobs() for r in work.readings if not r.prompt.is_content_free]
         empty = [r.trie.logprobs() for r in work.readings if r.prompt.is_content_free]
-        self._on_decided(command.request_id, combine(command.choices, asked, empty, command.calibration))
+        decision = combine(command.choices, asked, empty, command.calibration)
+        del self._works[command.request_id]
+        self._on_decided(command.request_id, decision)

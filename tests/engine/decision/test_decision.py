@@ -131,6 +131,22 @@ def test_a_hybrid_decides_as_one_that_reads_each_choice_anew(name: str, num_stat
         assert [choice.logprob for choice in decision.choices] == pytest.approx(wanted, abs=1e-3)
 
 
+def test_a_defect_ends_the_decision_and_not_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> Decision:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr("engine.decision.decider.combine", fail)
+    engine = Engine(SmoothBackend(), num_blocks=64, context_length=200)
+    failures: list[tuple[str, BaseException]] = []
+    decider = Decider(engine, lambda *decided: pytest.fail(str(decided)), lambda *failed: failures.append(failed))
+    decider.begin(Decide("d", (), ("a", "b")), [PreparedPrompt([1, 2, 3], ((4,), (5,)), False)], frozenset([END]))
+    while engine.has_work:
+        for output in engine.step():
+            assert decider.take(output.sequence, output.error)
+    assert [(name, type(error)) for name, error in failures] == [("d", KeyError)]
+    engine.kv_cache.check_integrity()
+
+
 def test_all_choices_are_one_forward_pass_after_the_prompt() -> None:
     prompt = list(range(1, 8))
     _, backend = decide(prompt, [(1,), (1, 0), (2,), (3, 4)])
