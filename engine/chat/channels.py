@@ -214,6 +214,7 @@ class ChannelSplitter:
         self._channels = channels
         self._tools = tools
         self._markers = tuple(row for row in channels.markers if tools or not row.sign)
+        self._first_characters = frozenset(text[0] for text in channels.texts() if text)
         self._reasoning = tuple(row for row in channels.markers if row.channel is Channel.REASONING)
         header = channels.header
         self._header_markers = () if header is None else tuple(filter(None, (*header.starts, header.closing)))
@@ -253,9 +254,10 @@ class ChannelSplitter:
                 return said
             if self._follows_marker:
                 self._held = self._held.lstrip()
-            position, marker = self._next_marker()
+            can_begin = not self._first_characters.isdisjoint(self._held)  # most pieces of an answer cannot
+            position, marker = self._next_marker() if can_begin else (0, "")
             if not marker:
-                keep = 0 if is_end else self._num_uncertain()
+                keep = 0 if is_end else self._num_uncertain() if can_begin else self._num_dropped(self._held)
                 self._say(len(self._held) - keep, said)
                 return said
             if not self._is_complete(position, marker):
