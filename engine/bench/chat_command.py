@@ -20,6 +20,7 @@ from engine.terminal.output import Output
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options beside MODEL and ``--json``."""
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (0: one a physical core)")
+    parser.add_argument("--paste", type=int, default=8000, metavar="N", help="tokens of the long paste (0: none)")
     parser.add_argument("--peer", choices=(XLLAMACPP,), help="the same prompts on llama.cpp's server, afterwards")
 
 
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         output.progress(f"Measuring {text} ...")
 
     try:
-        report = run_chats(path, EngineConfig(num_threads=num_threads), on_progress)
+        report = run_chats(path, EngineConfig(num_threads=num_threads), arguments.paste, on_progress)
         if arguments.peer:
             report["steps"] = replay_on_peer(path, report["steps"], num_threads, on_progress)
     finally:
@@ -50,7 +51,6 @@ def render(report: dict[str, Any], has_peer: bool) -> str:
     if has_peer:
         header += ["llama.cpp read", "ms", "ours / llama.cpp"]
         rows = [[*row, *_peer(step)] for row, step in zip(rows, report["steps"])]
-    beside = report["beside"]
     speculation = [
         [
             each["task"],
@@ -66,13 +66,21 @@ def render(report: dict[str, Any], has_peer: bool) -> str:
         [
             f"Model    {report['model']}",
             columns("Turns", header, rows),
-            f"A paste of {beside['num_read_tokens']:,} tokens: {beside['read_alone_s']:.1f} s alone, "
-            f"{beside['read_s']:.1f} s beside a stream.\n"
-            f"The stream: {beside['alone_ms']:.1f} ms a token alone, {beside['beside_ms']:.1f} ms beside the paste "
-            f"(x {beside['ratio']:.2f}; median {beside['median_ms']:.1f}, longest {beside['longest_ms']:.0f}).",
+            *_beside(report["beside"]),
             columns("Speculation, tokens/s", ["", "off", "on", "x", "accepted", "text"], speculation),
         ]
     )
+
+
+def _beside(beside: dict[str, float] | None) -> list[str]:
+    if beside is None:
+        return []
+    return [
+        f"A paste of {beside['num_read_tokens']:,} tokens: {beside['read_alone_s']:.1f} s alone, "
+        f"{beside['read_s']:.1f} s beside a stream.\n"
+        f"The stream: {beside['alone_ms']:.1f} ms a token alone, {beside['beside_ms']:.1f} ms beside the paste "
+        f"(x {beside['ratio']:.2f}; median {beside['median_ms']:.1f}, longest {beside['longest_ms']:.0f})."
+    ]
 
 
 def _row(step: Step) -> list[str]:

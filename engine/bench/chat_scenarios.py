@@ -99,8 +99,11 @@ def _user(number: int) -> Message:
     return Message(Role.USER, f"Part {number}. {PARAGRAPH}What does part {number} say about time?")
 
 
-def run_chats(path: Path, config: EngineConfig, on_progress: OnProgress) -> dict[str, Any]:
-    """Measure everything on our engine; returns plain data but for the steps, under "steps"."""
+def run_chats(path: Path, config: EngineConfig, num_paste_tokens: int, on_progress: OnProgress) -> dict[str, Any]:
+    """Measure everything on our engine; returns plain data but for the steps, under "steps".
+
+    The paste has ``num_paste_tokens``, or as many as the context takes; without any it is left out.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         config = replace(config, snapshot_folder=folder, context_length=config.context_length or CONTEXT_LENGTH)
@@ -114,8 +117,10 @@ def run_chats(path: Path, config: EngineConfig, on_progress: OnProgress) -> dict
         chats.run()
         on_progress("reading alone")
         steps = _with_reading_alone(own, chats.steps)
-        on_progress("a paste beside a stream")
-        beside = paste_beside_stream(own, min(8000, own.info.context_length - 600))
+        beside = None
+        if num_paste_tokens > 0:
+            on_progress("a paste beside a stream")
+            beside = paste_beside_stream(own, min(num_paste_tokens, own.info.context_length - 600))
     return {
         "model": own.info.name,
         "steps": steps,

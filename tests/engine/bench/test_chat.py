@@ -117,3 +117,4 @@ def test_the_table_shows_both_engines() -> None:
     assert "x 1.50" in text
     assert "60 of 70" in text
     assert "llama.cpp" not in render(report, has_peer=False)
+    assert "paste" not in render({**report, "beside": None}, has_peer=False)
