@@ -18,6 +18,9 @@ READ_TOKENS = 4096
 GOOD_CONTEXT, BEST_CONTEXT = 8192, 32768  # what a chat needs, and more than it hardly ever has
 SYSTEM_BYTES = 1 << 30  # what the rest of the system needs at least
 COMFORT = 0.75  # of the memory, up to which a model fits without closing other programs
+# Measured on SmolLM2 135M, Gemma 3 270M, and synthetic Qwen3 0.6B and Llama 1B, with one thread.
+KV_RATE = 0.65  # of the bandwidth, at which attention reads the KV cache
+READ_OVERHEAD = 1.12  # what norms, activations and packing take beside the matrices of a prompt
 OP_SECONDS = 3e-6  # each op waits once for all threads
 MIN_TOKENS_PER_SECOND = 6.0  # slower than people read
 BYTES_PER_PARAMETER = 0.62  # of Q4_K_M
@@ -133,13 +136,14 @@ def tokens_per_second(shape: ModelShape, speeds: Speeds, depth: int, kv_type: KV
         num_bytes * min(depth, window or depth) for window, num_bytes in shape.kv_token_bytes.items()
     )
     kv_bytes *= shape.kv_block_bytes[kv_type] / max(1, shape.kv_block_bytes["f16"])
-    seconds += (kv_bytes + 2 * shape.state_bytes) / speeds.bandwidth + shape.num_ops * OP_SECONDS
+    seconds += (kv_bytes / KV_RATE + 2 * shape.state_bytes) / speeds.bandwidth + shape.num_ops * OP_SECONDS
     return 1 / seconds
 
 
 def read_seconds(shape: ModelShape, speeds: Speeds, num_tokens: int) -> float:
     """To read a prompt: every weight is multiplied with every token, and every token looks at those before it."""
-    seconds = sum(values * num_tokens / speeds.multiply_rate(type) for type, values in shape.matrix_values.items())
+    seconds = sum(values * num_tokens / speeds.multiply_rate(type) for type, values in shape.prompt_values.items())
+    seconds *= READ_OVERHEAD
     for window, values in shape.attention_values.items():
         pairs = num_tokens * min(num_tokens / 2, window or num_tokens)
         seconds += values * pairs / speeds.multiply_rate(TensorType.F16)

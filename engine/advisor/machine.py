@@ -14,7 +14,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,8 +29,8 @@ from engine.model.plan import Buffer, Embed, MatMul, Plan, SelectRows, Tensor
 
 _log = logging.getLogger(__name__)
 
-FORMAT = 2
-MEASURED_TYPES = (TensorType.Q4_K, TensorType.Q6_K, TensorType.Q8_0, TensorType.F16)
+FORMAT = 3
+MEASURED_TYPES = (TensorType.Q4_0, TensorType.Q4_K, TensorType.Q6_K, TensorType.Q8_0, TensorType.F16)
 COLUMNS, ROWS = 2048, 6144
 DECODE_BYTES = 160 << 20  # no cache of a processor holds so much, as it holds no model
 PREFILL_TOKENS, PREFILL_MATRICES = 128, 2
@@ -57,7 +57,7 @@ class Speeds:
     is_measured: bool = True
 
     def read_rate(self, type: TensorType) -> float:
-        """Bytes a second; a type that was not measured is like the one whose values take about as many bits."""
+        """Bytes a second; a type that was not measured is like the one with blocks of its length and about as many bits."""
         return self.bytes_per_s[_nearest(type, self.bytes_per_s)]
 
     def multiply_rate(self, type: TensorType) -> float:
@@ -135,7 +135,7 @@ def measure_speeds(types: Iterable[TensorType] = MEASURED_TYPES) -> Speeds:
     multiplied: dict[TensorType, float] = {}
     with _LoadOfOthers() as others:
         for type in types:
-            read[type], multiplied[type] = _measure(type)
+            read[type], multiplied[type] = measure_type(type)
     is_quiet = others.share <= QUIET_SHARE
     before = _read()
     if others.share > BUSY_SHARE:
@@ -205,29 +205,32 @@ def _write(speeds: Speeds, is_quiet: bool) -> None:
         _log.warning("the measured speeds are not kept: %s", error)
 
 
-def _measure(type: TensorType) -> tuple[float, float]:
-    """Bytes a second of one token, multiplications a second of a prompt."""
+def measure_type(
+    type: TensorType, num_threads: int = 0, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, float]:
+    """Bytes a second of one token, multiplications a second of a prompt; ``num_threads`` 0 is one a core."""
     matrix_bytes = ROWS * type.row_bytes(COLUMNS)
     num_matrices = -(-DECODE_BYTES // matrix_bytes)
-    decode_s = _seconds(_plan(type, num_matrices), 1)
-    prefill_s = _seconds(_plan(type, PREFILL_MATRICES), PREFILL_TOKENS)
+    decode_s = _seconds(_plan(type, num_matrices), 1, num_threads, clock)
+    prefill_s = _seconds(_plan(type, PREFILL_MATRICES), PREFILL_TOKENS, num_threads, clock)
     return num_matrices * matrix_bytes / decode_s, PREFILL_MATRICES * ROWS * COLUMNS * PREFILL_TOKENS / prefill_s
 
 
-def _seconds(plan: Plan, num_tokens: int) -> float:
+def _seconds(plan: Plan, num_tokens: int, num_threads: int, clock: Callable[[], float]) -> float:
     """The quickest of several runs: a neighbour can only take away."""
     from engine.kernels.backend import SequenceSlice
     from engine.kernels.cpu import CpuBackend
 
-    backend = CpuBackend(plan, num_blocks=PREFILL_TOKENS // 16, max_batch_tokens=PREFILL_TOKENS)
-    part = SequenceSlice(np.zeros(num_tokens, np.int32), 0, np.arange(PREFILL_TOKENS // 16, dtype=np.int32))
+    num_blocks = PREFILL_TOKENS // 16
+    backend = CpuBackend(plan, num_blocks=num_blocks, max_batch_tokens=PREFILL_TOKENS, num_threads=num_threads)
+    part = SequenceSlice(np.zeros(num_tokens, np.int32), 0, np.arange(num_blocks, dtype=np.int32))
     try:
         backend.run([part])
         times: list[float] = []
         while len(times) < _MIN_PASSES or sum(times) < _MIN_SECONDS:
-            started = time.perf_counter()
+            started = clock()
             backend.run([part])
-            times.append(time.perf_counter() - started)
+            times.append(clock() - started)
         return min(times)
     finally:
         backend.close()
@@ -256,7 +259,10 @@ def _nearest(type: TensorType, measured: Iterable[TensorType]) -> TensorType:
     def bits(each: TensorType) -> float:
         return each.block_bytes / each.block_size
 
-    return min(measured, key=lambda each: (each is not type, abs(bits(each) - bits(type)), each))
+    def distance(each: TensorType) -> tuple[bool, bool, float, int]:
+        return each is not type, each.block_size != type.block_size, abs(bits(each) - bits(type)), each
+
+    return min(measured, key=distance)
 
 
 def _file() -> Path:

@@ -45,6 +45,7 @@ class ModelShape:
         weights_bytes: of the files.
         matrix_bytes: bytes of matrices that one token reads, by type; of experts those that take part.
         matrix_values: the same as values: multiplications a token.
+        prompt_values: those of them that each token of a prompt takes; logits are wanted of its last one alone.
         kv_block_bytes: of 16 tokens in all layers, by KV type.
         kv_token_bytes: read for each earlier token that a token sees, by window, as float16; None is no window.
         attention_values: multiplications for each earlier token that a token sees, by window.
@@ -61,6 +62,7 @@ class ModelShape:
     weights_bytes: int
     matrix_bytes: Mapping[TensorType, int]
     matrix_values: Mapping[TensorType, int]
+    prompt_values: Mapping[TensorType, int]
     kv_block_bytes: Mapping[KVType, int]
     kv_token_bytes: Mapping[int | None, int]
     attention_values: Mapping[int | None, int]
@@ -78,6 +80,7 @@ class ModelShape:
             weights_bytes=size,
             matrix_bytes={main_type: round(size * min(1.0, share))},
             matrix_values={main_type: values},
+            prompt_values={main_type: sum(self.prompt_values.values())},
         )
 
 
@@ -111,9 +114,12 @@ def shape_of(file: GGUFFile) -> ModelShape:
     hyperparameters, plan = load_plan(file)
     matrix_bytes: Counter[TensorType] = Counter()
     matrix_values: Counter[TensorType] = Counter()
-    for tensor, share in _matrices(plan):
+    prompt_values: Counter[TensorType] = Counter()
+    for tensor, share, is_for_logits in _matrices(plan):
+        num_values = round(math.prod(tensor.shape) * share)
         matrix_bytes[tensor.type] += round(tensor.data.nbytes * share)
-        matrix_values[tensor.type] += round(math.prod(tensor.shape) * share)
+        matrix_values[tensor.type] += num_values
+        prompt_values[tensor.type] += 0 if is_for_logits else num_values
     kv_token_bytes: Counter[int | None] = Counter()
     attention_values: Counter[int | None] = Counter()
     for op in plan.ops:
@@ -131,6 +137,7 @@ def shape_of(file: GGUFFile) -> ModelShape:
         weights_bytes=file.file_bytes,
         matrix_bytes=dict(matrix_bytes),
         matrix_values=dict(matrix_values),
+        prompt_values=dict(prompt_values),
         kv_block_bytes={kv_type: kv_bytes_per_block(plan, kv_type) for kv_type in KV_TYPES},
         kv_token_bytes=dict(kv_token_bytes),
         attention_values=dict(attention_values),
@@ -174,14 +181,15 @@ def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | 
         return 0
 
 
-def _matrices(plan: Plan) -> Iterator[tuple[Tensor, float]]:
-    """The matrices that a token is multiplied with, each with the part of it that one token meets.
+def _matrices(plan: Plan) -> Iterator[tuple[Tensor, float, bool]]:
+    """The matrices that a token is multiplied with, the part that one token meets, whether for logits alone.
 
     Of the embedding it reads one row; of experts it goes through some, and of a fused matrix an op reads a part.
     """
     for op in plan.ops:
         if isinstance(op, MatMul | HeadMatMul):
-            yield op.weight, 1.0
+            yield op.weight, 1.0, op.x.rows == "logits"
         elif isinstance(op, ExpertMatMul):
             num_experts, num_rows, _ = op.weight.shape
-            yield op.weight, min(1.0, plan.num_experts_used / num_experts) * op.out.width / num_rows
+            share = min(1.0, plan.num_experts_used / num_experts) * op.out.width / num_rows
+            yield op.weight, share, False

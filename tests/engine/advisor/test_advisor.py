@@ -31,8 +31,16 @@ from engine.advisor import (
     shape_of,
     supported_architectures,
 )
-from engine.advisor.advice import best_settings, main_type, read_seconds, tokens_per_second, versions_advice
-from engine.advisor.machine import guessed_speeds, releasable_bytes
+from engine.advisor.advice import (
+    KV_RATE,
+    READ_OVERHEAD,
+    best_settings,
+    main_type,
+    read_seconds,
+    tokens_per_second,
+    versions_advice,
+)
+from engine.advisor.machine import MEASURED_TYPES, guessed_speeds, releasable_bytes
 from engine.bench.synthetic import SHAPES, write_model
 from engine.errors import UnsupportedModelError
 from engine.gguf import HeaderFile, open_model
@@ -62,7 +70,9 @@ def _shape(path: Path) -> ModelShape:
 
 def _measured(path: Path, context_length: int, kv_type: str) -> dict[str, int]:
     command = [sys.executable, "-m", "tests.engine.advisor.measure", str(context_length), str(path)]
-    done = subprocess.run([*command, "--kv-type", kv_type], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [*command, "--memory", "--kv-type", kv_type], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     assert done.returncode == 0, done.stderr
     figures: dict[str, int] = json.loads(done.stdout)
     return figures
@@ -119,9 +129,12 @@ def test_speed_follows_bytes_and_multiplications(smollm2_path: Path) -> None:
     shape = dataclasses.replace(_shape(smollm2_path), num_ops=0, kv_token_bytes={}, attention_values={})
     num_bytes, values = sum(shape.matrix_bytes.values()), sum(shape.matrix_values.values())
     assert tokens_per_second(shape, _speeds(), 0) == pytest.approx(30e9 / num_bytes)
-    assert read_seconds(shape, _speeds(), 100) == pytest.approx(100 * values / 300e9)
+    assert sum(shape.prompt_values.values()) == values - 49152 * 576  # logits are wanted of the last token alone
+    assert read_seconds(shape, _speeds(), 100) == pytest.approx(
+        100 * sum(shape.prompt_values.values()) / 300e9 * READ_OVERHEAD
+    )
     deep = dataclasses.replace(shape, kv_token_bytes={None: 1000, 512: 1000})
-    expected = num_bytes / 30e9 + (4096 + 512) * 1000 / 30e9
+    expected = num_bytes / 30e9 + (4096 + 512) * 1000 / (30e9 * KV_RATE)
     assert 1 / tokens_per_second(deep, _speeds(), 4096) == pytest.approx(expected)
 
 
@@ -184,6 +197,16 @@ def test_the_type_of_a_quantization(quantization: str | None, expected: str) -> 
     assert main_type(quantization).name == expected
 
 
+@pytest.mark.parametrize(
+    ("type", "expected"),
+    [("Q4_1", "Q4_0"), ("Q5_0", "Q4_0"), ("IQ4_NL", "Q4_0"), ("Q3_K", "Q4_K"), ("Q5_K", "Q4_K"), ("IQ4_XS", "Q4_K"),
+     ("BF16", "F16"), ("F32", "F16"), ("Q8_0", "Q8_0"), ("Q6_K", "Q6_K")],
+)  # fmt: skip
+def test_a_type_that_was_not_measured_is_like_its_kin(type: str, expected: str) -> None:
+    measured = {each: float(each) for each in MEASURED_TYPES}
+    assert Speeds(measured, measured).read_rate(TensorType[type]) == float(TensorType[expected])
+
+
 def test_speeds_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.advisor import machine as module
 
@@ -217,7 +240,7 @@ def test_the_best_of_several_measurements_is_kept(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(module, "_file", lambda: tmp_path / "speeds.json")
     monkeypatch.setattr(module.psutil, "cpu_percent", lambda interval: busy)
     samples = iter([(1e9, 9e9), (3e9, 10e9), (2e9, 30e9), (1e9, 1e9)])
-    monkeypatch.setattr(module, "_measure", lambda type: next(samples))
+    monkeypatch.setattr(module, "measure_type", lambda type: next(samples))
 
     def measure(share: float) -> tuple[float, float]:
         monkeypatch.setattr(module, "_LoadOfOthers", _others(share))
