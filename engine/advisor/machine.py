@@ -57,7 +57,7 @@ class Speeds:
     is_measured: bool = True
 
     def read_rate(self, type: TensorType) -> float:
-        """Bytes a second; a type that was not measured is like the one with blocks of its length and about as many bits."""
+        """Bytes a second; a type that was not measured is like one with blocks of its length and as many bits."""
         return self.bytes_per_s[_nearest(type, self.bytes_per_s)]
 
     def multiply_rate(self, type: TensorType) -> float:

@@ -238,7 +238,8 @@ def test_the_best_of_several_measurements_is_kept(tmp_path: Path, monkeypatch: p
     from engine.advisor import machine as module
 
     monkeypatch.setattr(module, "_file", lambda: tmp_path / "speeds.json")
-    monkeypatch.setattr(module.psutil, "cpu_percent", lambda interval: busy)
+    busy = 90.0
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: busy)
     samples = iter([(1e9, 9e9), (3e9, 10e9), (2e9, 30e9), (1e9, 1e9)])
     monkeypatch.setattr(module, "measure_type", lambda type: next(samples))
 
@@ -247,7 +248,6 @@ def test_the_best_of_several_measurements_is_kept(tmp_path: Path, monkeypatch: p
         speeds = measure_speeds([TensorType.Q4_K])
         return speeds.read_rate(TensorType.Q4_K), speeds.multiply_rate(TensorType.Q4_K)
 
-    busy = 90.0
     guess = guessed_speeds(num_physical_cores())
     assert measure(0.9) == (guess.read_rate(TensorType.Q4_K), guess.multiply_rate(TensorType.Q4_K))
     assert known_speeds() is None
