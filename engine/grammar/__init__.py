@@ -8,6 +8,7 @@
     library             llguidance: a vocabulary's table, a matcher
     constraint          the engine's view of a matcher: masks, forced tokens, completion
     answer_gate         where the answer begins, for models that think first
+    value_scanner       which tokens carry a value
     certainty           the probability of each value
 
 The first five need no model and are for the app, too.

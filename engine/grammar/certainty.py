@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from engine.grammar.result import FieldCertainty
 from engine.grammar.schema_tree import References, escape
+from engine.grammar.value_scanner import ValueScanner
 
 MAX_ALLOWED: Final = 512  # an enumeration leaves fewer tokens to choose from
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][-+.eE0-9]*|true|false|null|[{}\[\],:]', re.DOTALL)
@@ -40,10 +41,21 @@ class CertaintyTrace:
         self.allowed: dict[int, dict[int, float]] = {}
         self._num_prompt_tokens = num_prompt_tokens
         self._choices: dict[int, npt.NDArray[np.int64]] = {}
+        self._scanner = ValueScanner()
+        self._carriers: set[int] = set()
+
+    def note_token(self, index: int, token_id: int) -> None:
+        """The token at ``index`` of the completion is the next of the answer."""
+        if self._scanner.feed(self.bytes_of(token_id)):
+            self._carriers.add(index)
 
     def wants(self, start: int, end: int) -> bool:
-        """Whether the logits after each of the tokens ``[start, end)`` are wanted, not only the last."""
-        return end > self._num_prompt_tokens
+        """Whether the logits after each of the tokens ``[start, end)`` are wanted, not only the last.
+
+        They are where one of these decides about a token that carries a value; most forced ones carry none.
+        """
+        first, last = start + 1 - self._num_prompt_tokens, end - self._num_prompt_tokens
+        return any(i in self._carriers and i not in self.logprobs for i in range(max(first, 0), last + 1))
 
     def note_choice(self, index: int, allowed: npt.NDArray[np.int64]) -> None:
         """The token at ``index`` of the completion was chosen among ``allowed``."""

@@ -105,6 +105,8 @@ class GrammarConstraint:
             if was_answering != self._is_answering:
                 self.first_index = None if was_answering else self._num_tokens
         if was_answering and self._is_answering:
+            if self._trace is not None:
+                self._trace.note_token(self._num_tokens - 1, token_id)
             self._matcher.consume(token_id)
 
     @property
