@@ -27,6 +27,7 @@ from engine.hub.download_record import ORPHANS_KEPT_S, DownloadState
 from engine.hub.faults import fault_of_status, retry_after_s
 from engine.hub.names import RemoteFile, Version
 from engine.library.files import total_size
+from tests.engine.hub import random_trouble
 from tests.engine.hub.loopback import TOKEN, Fault, LoopbackHub, loopback_hub
 from tests.engine.hub.person import Person
 from tests.gguf_writer import encode_gguf, write_shards
@@ -563,3 +564,10 @@ def test_a_hub_that_names_no_sizes(person: Person) -> None:
     person.downloads.add(person.hub.url, "acme/m", person.hub.repositories["acme/m"]["sha"], version)
     person.wait(DownloadState.DONE)
     assert person.has(data)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_trouble_ends_well(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many more of them: ``python -m tests.engine.hub.random_trouble SECONDS``."""
+    monkeypatch.setattr(transfer_module, "BLOCK_BYTES", random_trouble.BLOCK_BYTES)
+    assert random_trouble.one_download(seed, tmp_path)
