@@ -29,9 +29,12 @@ from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LabelledSwitch, LookButton, SegmentedControl
 from app.widgets.label import Label
+from engine.errors import InputError
+from engine.extraction.texts import decoded
 
 CHECK_AFTER_MS = 300
 _WIDE_PX = 640
+_MAX_TABLE_BYTES = 1_000_000  # of a table that a schema is made from
 
 
 class SchemaEditor(QWidget):
@@ -180,9 +183,11 @@ class SchemaEditor(QWidget):
     def take_table(self, path: Path) -> None:
         """Make the schema of a table with a header."""
         try:
-            with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
-                text = stream.read(1_000_000)
-            self.show_schema(_written(form_from_table(text)))
+            with path.open("rb") as stream:
+                data = stream.read(_MAX_TABLE_BYTES)
+            if len(data) == _MAX_TABLE_BYTES:
+                data = data.rpartition(b"\n")[0]  # whole lines
+            self.show_schema(_written(form_from_table(decoded(data, path.name))))
         except OSError as error:
             self.notice.emit(
                 tr(
@@ -191,7 +196,7 @@ class SchemaEditor(QWidget):
                     reason=error.strerror or error,
                 )
             )
-        except NoExampleError as error:
+        except (NoExampleError, InputError) as error:
             self.notice.emit(str(error))
 
     def _from_file(self) -> None:

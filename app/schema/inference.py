@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.schema.fields import Field, FieldKind, Form, free_name
@@ -25,16 +26,21 @@ class NoExampleError(Exception):
 
 
 def form_from_example(text: str) -> Form:
-    """The form of an example answer in JSON: each value's type, all fields required; raises NoExampleError."""
+    """The form of an example answer in JSON, or of several in a list; raises NoExampleError.
+
+    A field has the type of all its values, and is required where each example has it.
+    """
     try:
         example = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NoExampleError(tr("The example is no JSON, so its fields cannot be seen.")) from error
-    if isinstance(example, list):
-        example = next((item for item in example if isinstance(item, dict)), None)
-    if not isinstance(example, dict) or not example:
+    examples = [item for item in (example if isinstance(example, list) else [example]) if isinstance(item, dict)]
+    if not any(examples):
         raise NoExampleError(tr("The example has to be a JSON object with at least one field."))
-    return Form(_fields_of(example))
+    try:
+        return Form(_fields_of(examples))
+    except RecursionError as error:
+        raise NoExampleError(tr("The example is nested too deeply for a form.")) from error
 
 
 def form_from_table(text: str) -> Form:
@@ -56,31 +62,47 @@ def form_from_table(text: str) -> Form:
         kind, choices = _kind_of_cells(cells)
         is_required = len(cells) == len(rows) - 1
         fields.append(
-            Field(free_name(fields, name.strip() or f"column_{index + 1}"), kind, is_required, choices=choices)
+            Field(
+                free_name(fields, " ".join(name.split()) or f"column_{index + 1}"),
+                kind,
+                is_required,
+                choices=choices,
+            )
         )
     return Form(tuple(fields))
 
 
-def _fields_of(example: dict[str, Any]) -> tuple[Field, ...]:
-    return tuple(_field_of(str(name), value) for name, value in example.items())
+def _fields_of(examples: Sequence[dict[str, Any]]) -> tuple[Field, ...]:
+    names = dict.fromkeys(name for example in examples for name in example)
+    return tuple(
+        _field_of(name, [example[name] for example in examples if name in example], examples) for name in names
+    )
 
 
-def _field_of(name: str, value: Any) -> Field:
-    if isinstance(value, list):
-        first = next((item for item in value if item is not None), "")
-        inner = _field_of(name, first if not isinstance(first, list) else "")
-        return Field(name, inner.kind, is_list=True, fields=inner.fields)
-    if isinstance(value, dict) and value:
-        return Field(name, FieldKind.OBJECT, fields=_fields_of(value))
-    if isinstance(value, bool):
-        return Field(name, FieldKind.BOOLEAN)
-    if isinstance(value, int):
-        return Field(name, FieldKind.INTEGER)
-    if isinstance(value, float):
-        return Field(name, FieldKind.NUMBER)
-    if isinstance(value, str) and _DATE.fullmatch(value):
-        return Field(name, FieldKind.DATE)
-    return Field(name, FieldKind.TEXT, is_required=value is not None)
+def _field_of(name: str, values: Sequence[Any], examples: Sequence[Any]) -> Field:
+    """The field of these values, which some of ``examples`` have."""
+    known = [value for value in values if value is not None]
+    is_required = len(known) == len(examples)
+    if known and all(isinstance(value, list) for value in known):
+        items = [item for value in known for item in value]
+        inner = _field_of(name, [item for item in items if not isinstance(item, list)], items)
+        return replace(inner, is_list=True, is_required=is_required)
+    if any(known) and all(isinstance(value, dict) for value in known):
+        return Field(name, FieldKind.OBJECT, is_required, fields=_fields_of(known))
+    return Field(name, _kind_of_values(known), is_required)
+
+
+def _kind_of_values(values: Sequence[Any]) -> FieldKind:
+    """The kind that all of them have; text for those of several kinds."""
+    types = {type(value) for value in values}
+    if not types:
+        return FieldKind.TEXT
+    if types == {bool}:
+        return FieldKind.BOOLEAN
+    if types <= {int, float}:
+        return FieldKind.INTEGER if types == {int} else FieldKind.NUMBER
+    is_date = types == {str} and all(_DATE.fullmatch(value) for value in values)
+    return FieldKind.DATE if is_date else FieldKind.TEXT
 
 
 def _kind_of_cells(cells: Sequence[str]) -> tuple[FieldKind, tuple[str, ...]]:

@@ -148,6 +148,18 @@ def test_a_table_makes_a_schema(editor: SchemaEditor, tmp_path: Path) -> None:
     assert editor.is_usable
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_a_table_is_read_in_its_encoding(editor: SchemaEditor, tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "t.csv").write_text("Größe;Straße\n1;x\n", encoding=encoding)
+    editor.take_table(tmp_path / "t.csv")
+    assert [row.name.text() for row in editor.form.rows] == ["Größe", "Straße"]
+    (tmp_path / "t.csv").write_bytes(b"\x00\x01\x02" * 50)
+    said: list[str] = []
+    editor.notice.connect(said.append)
+    editor.take_table(tmp_path / "t.csv")
+    assert said[0].startswith("t.csv is no text")
+
+
 def test_narrow_shows_one_side_at_a_time(editor: SchemaEditor) -> None:
     assert editor.edit.isVisible()
     assert editor._scroll.isVisible()
