@@ -28,7 +28,8 @@ def test_the_schema_of_an_example() -> None:
 
 def test_values_of_several_kinds_have_room_in_the_schema() -> None:
     form = form_from_example(
-        '{"mixed": [1, "a"], "numbers": [1, 2.5], "flags": [true, 1], "days": ["2026-01-01", "soon"], "gaps": [null, 3],'
+        '{"mixed": [1, "a"], "numbers": [1, 2.5], "flags": [true, 1], "days": ["2026-01-01", "soon"],'
+        ' "gaps": [null, 3],'
         ' "lines": [{"a": 1}, {"a": 2.5, "b": "x"}, {}], "nested": [[1], [2]], "odd": [{"a": 1}, 2]}'
     )
     a, b = Field("a", FieldKind.NUMBER, is_required=False), Field("b", is_required=False)
