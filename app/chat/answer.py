@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from PySide6.QtCore import QPoint, QTimer
-from PySide6.QtGui import QTextCursor
+from PySide6.QtGui import QTextBlockFormat, QTextCursor
 from PySide6.QtWidgets import QMenu, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.answer_body import AnswerBody
@@ -17,6 +17,7 @@ from app.chat.conversation import MessageView
 from app.chat.figures import seconds, statistics_line
 from app.chat.message_actions import ANSWER_ACTIONS, MessageAction
 from app.chat.message_view import MessageWidget
+from app.chat.prose import LINE_PX
 from app.chat.structured_view import StructuredView
 from app.chat.text_view import TextView
 from app.chat.tool_calls import calls_of
@@ -62,7 +63,10 @@ class ReasoningFold(QWidget):
         column.setSpacing(theme.px(4))
         self._toggle.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         column.addWidget(self._toggle)
-        column.addWidget(self._text)
+        inside = QVBoxLayout()  # under the title, not under its arrow, and apart from the answer
+        inside.setContentsMargins(theme.px(14), 0, 0, theme.px(10))
+        inside.addWidget(self._text)
+        column.addLayout(inside)
 
     @property
     def is_open(self) -> bool:
@@ -93,7 +97,11 @@ class ReasoningFold(QWidget):
     def _show_text(self) -> None:
         self._text.setTextColor(self._theme.colour("muted"))
         self._text.setPlainText(displayable(self._reasoning.strip()))
-        self._text.document().setIndentWidth(self._theme.px(20))
+        lines = QTextBlockFormat()
+        lines.setLineHeight(self._theme.px(LINE_PX), int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value))
+        cursor = QTextCursor(self._text.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.mergeBlockFormat(lines)
         self._text.updateGeometry()
 
 
