@@ -1,6 +1,7 @@
 """A monkey at the window: random clicks, keys, texts and menu entries over a real controller and a fake engine.
 
-``python -m tests.app.monkey [ACTIONS] [--seed N]`` runs it for as long as wanted; the suite runs a short one.
+``python -m tests.app.monkey [ACTIONS] [--seed N] [--model FILE]`` runs it for as long as wanted, with a model over
+the real engine; the suite runs a short one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt
@@ -21,10 +23,12 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QFileDialo
 
 from app.application import feature_pages
 from app.context import AppContext
+from app.engine_client import Engine
 from app.paths import AppPaths
 from app.theme import Theme
 from app.window.main_window import MainWindow
-from engine.protocol import Channel
+from engine import EngineConfig, EngineThread
+from engine.protocol import Channel, Event
 from tests.app.fake_engine import FakeEngine
 
 _WORDS = (
@@ -46,10 +50,13 @@ _NOT = ("Quit", "Close the window", "Full screen")
 class Monkey:
     """Acts at random, always the same for the same seed."""
 
-    def __init__(self, window: MainWindow, engine: FakeEngine, seed: int) -> None:
+    def __init__(self, window: MainWindow, engine: FakeEngine | None, seed: int) -> None:
+        """``engine`` None is the real one, which answers by itself."""
         self.window, self.engine, self.random = window, engine, random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.slowest_s = 0.0
+        self.slowest = ""
+        self._what = ""
 
     def act(self) -> None:
         """One action, and what Qt does about it."""
@@ -59,10 +66,13 @@ class Monkey:
         )  # fmt: skip
         action = self.random.choice(actions)
         self.counts[action.__name__] += 1
+        self._what = ""
         began = time.perf_counter()
         action()
         QApplication.processEvents()
-        self.slowest_s = max(self.slowest_s, time.perf_counter() - began)
+        taken_s = time.perf_counter() - began
+        if taken_s > self.slowest_s:
+            self.slowest_s, self.slowest = taken_s, f"{action.__name__} {self._what}"
         self._close_popups()
 
     def _close_popups(self) -> None:
@@ -77,6 +87,7 @@ class Monkey:
     def _click(self) -> None:
         if (button := self._some(QAbstractButton)) is not None:
             assert isinstance(button, QAbstractButton)
+            self._what = button.accessibleName() or button.text()
             button.click()
 
     def _press(self) -> None:
@@ -93,7 +104,9 @@ class Monkey:
             for one in self.window.findChildren(QAction)
             if one.isEnabled() and one.text() and not one.isSeparator() and one.text() not in _NOT
         ]
-        self.random.choice(actions).trigger()
+        chosen = self.random.choice(actions)
+        self._what = chosen.text()
+        chosen.trigger()
 
     def _row(self) -> None:
         chats = self.window.sidebar.list
@@ -108,6 +121,9 @@ class Monkey:
             chats.make_menu(index).popup(chats.mapToGlobal(QPoint(5, 5)))
 
     def _answer(self) -> None:
+        if self.engine is None:
+            QTest.qWait(20)
+            return
         for request in self.engine.requests:
             self.engine.say(request.request_id, self.random.choice(_WORDS) + " ")
             if self.random.random() < 0.2:
@@ -120,7 +136,8 @@ class Monkey:
         QTest.keyClick(self.window.chat_page.composer.edit, Qt.Key.Key_Return)
 
     def _page(self) -> None:
-        self.window.show_page(self.random.choice(self.window.pages.entries).name)
+        self._what = self.random.choice(self.window.pages.entries).name
+        self.window.show_page(self._what)
 
     def _resize(self) -> None:
         self.window.resize(self.random.randrange(420, 1600), self.random.randrange(360, 1000))
@@ -135,14 +152,16 @@ def tame_dialogs() -> None:
     QInputDialog.getText = lambda *_arguments, **_options: ("A name", True)  # type: ignore[method-assign]
 
 
-def run(home: Path, num_actions: int, seed: int) -> Monkey:
-    """Let a monkey act in an app below ``home``; raises what it broke."""
+def run(home: Path, num_actions: int, seed: int, model: Path | None = None) -> Monkey:
+    """Let a monkey act in an app below ``home``, with a ``model`` over the real engine; raises what it broke."""
     application = QApplication.instance()
     assert isinstance(application, QApplication)
     engines: list[FakeEngine] = []
 
-    def make_engine(on_event: object) -> FakeEngine:
-        engines.append(FakeEngine(on_event))  # type: ignore[arg-type]
+    def make_engine(on_event: Callable[[Event], None]) -> Engine:
+        if model is not None:
+            return EngineThread(on_event, EngineConfig(snapshot_folder=home / "snapshots"))
+        engines.append(FakeEngine(on_event))
         return engines[0]
 
     errors: list[BaseException | str] = []
@@ -153,8 +172,8 @@ def run(home: Path, num_actions: int, seed: int) -> Monkey:
     window = MainWindow(context.controller, context.settings, theme, feature_pages(context, theme))
     try:
         window.show()
-        context.start(Path("model.gguf"))
-        monkey = Monkey(window, engines[0], seed)
+        context.start(model or Path("model.gguf"))
+        monkey = Monkey(window, engines[0] if engines else None, seed)
         for number in range(num_actions):
             monkey.act()
             if errors:
@@ -173,14 +192,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="monkey", description="Random actions at the window.")
     parser.add_argument("actions", type=int, nargs="?", default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--model", type=Path, help="a .gguf file, for the real engine")
     options = parser.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     application = QApplication(sys.argv[:1])
     tame_dialogs()
     with tempfile.TemporaryDirectory(prefix="fireside-monkey-") as folder:
-        monkey = run(Path(folder), options.actions, options.seed)
+        monkey = run(Path(folder), options.actions, options.seed, options.model and options.model.absolute())
     application.processEvents()
-    print(f"{options.actions} actions, slowest {monkey.slowest_s * 1000:.0f} ms: {dict(monkey.counts)}")
+    print(f"{options.actions} actions: {dict(monkey.counts)}")
+    print(f"the slowest took {monkey.slowest_s * 1000:.0f} ms: {monkey.slowest}")
     return 0
 
 
