@@ -144,11 +144,16 @@ class ConversationList(QListView):
         self._edit_row(self._model.row_of_folder(folder_id))
 
     def _edit_row(self, row: int) -> None:
-        if row >= 0:
-            index = self._model.index(row)
-            self.scrollTo(index)
-            self.setCurrentIndex(index)
-            self.edit(index)
+        if row < 0:
+            return
+        index = self._model.index(row)
+        self.scrollTo(index)
+        if self.state() == QAbstractItemView.State.EditingState:
+            if index == self.currentIndex():
+                return
+            self.setFocus(Qt.FocusReason.OtherFocusReason)  # an editor that loses it gives what was typed
+        self.setCurrentIndex(index)
+        self.edit(index)
 
     def _choose(self, conversation_ids: Iterable[str]) -> None:
         selection = QItemSelection()

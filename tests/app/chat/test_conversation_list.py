@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 from PySide6.QtCore import QLocale, QMimeData, QModelIndex, QPoint, QPointF, Qt
 from PySide6.QtGui import QDragMoveEvent, QDropEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
@@ -300,3 +301,16 @@ def test_what_was_found_is_shown_and_marked(chats: ConversationList, theme: Them
     chats.show_records(records, (), (), Search())
     image = chats.viewport().grab().toImage()
     assert not has_accent(model.index(model.row_of("b")))
+
+
+def test_a_second_wish_to_rename_changes_nothing(chats: ConversationList) -> None:
+    chats.begin_rename("a")
+    [editor] = chats.findChildren(QLineEdit)
+    editor.setText("half a ti")
+    chats.begin_rename("a")
+    assert [one.text() for one in chats.findChildren(QLineEdit)] == ["half a ti"]
+    names: list[tuple[str, str]] = []
+    chats.rename_requested.connect(lambda id_, title: names.append((id_, title)))
+    chats.begin_rename("b")
+    QTest.qWait(1)
+    assert names == [("a", "half a ti")], "going on to another one takes what was typed"
