@@ -42,6 +42,8 @@ class Conversation:
         self.record = record
         self._messages: dict[str, MessageRecord] = {}
         self._children: dict[str | None, list[str]] = {None: []}
+        self._branch: list[MessageView] = []  # as it was asked for last, up to ``_branch_leaf_id``
+        self._branch_leaf_id: str | None = None
         for message in messages:
             self._messages[message.id] = message
         for message in self._messages.values():
@@ -70,6 +72,7 @@ class Conversation:
             raise KeyError(message.parent_id)
         self._messages[message.id] = message
         self._children.setdefault(message.parent_id, []).append(message.id)
+        self._branch_leaf_id = None
         self.record = replace(self.record, active_leaf_id=message.id)
 
     def update(self, message: MessageRecord) -> None:
@@ -77,6 +80,10 @@ class Conversation:
         if message.id not in self._messages:
             raise KeyError(message.id)
         self._messages[message.id] = message
+        if self._branch and self._branch[-1].record.id == message.id:  # it grows: most updates are of the last one
+            self._branch[-1] = replace(self._branch[-1], record=message)
+        else:
+            self._branch_leaf_id = None
 
     def view(self, message_id: str) -> MessageView:
         """The message with its place among its siblings."""
@@ -85,8 +92,13 @@ class Conversation:
 
     def branch(self) -> list[MessageView]:
         """The messages that are shown, first to last."""
-        path = self.path_to(self.record.active_leaf_id) if self.record.active_leaf_id else []
-        return [self.view(message.id) for message in path]
+        leaf_id = self.record.active_leaf_id
+        if leaf_id is None:
+            return []
+        if leaf_id != self._branch_leaf_id:
+            self._branch = [self.view(message.id) for message in self.path_to(leaf_id)]
+            self._branch_leaf_id = leaf_id
+        return list(self._branch)
 
     def path_to(self, message_id: str) -> list[MessageRecord]:
         """The messages from the first one to ``message_id``, both included."""

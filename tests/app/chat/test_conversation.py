@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,3 +71,29 @@ def test_titles() -> None:
 def test_only_lone_surrogates_are_replaced() -> None:
     odd = "\x00\x1b\u202e\ufeff😀e\u0301"
     assert clean_text(odd + "\ud83d" + odd) == odd + "\ufffd" + odd
+
+
+def test_the_branch_follows_every_change() -> None:
+    tree = Conversation(ConversationRecord("c", "t", 1.0, 1.0))
+    first = tree.new_message(None, Role.USER, "one", created_at=1.0)
+    second = tree.new_message(first.id, Role.ASSISTANT, "two", created_at=2.0)
+
+    def texts() -> list[str]:
+        return [f"{view.record.content} {view.sibling_index + 1}/{view.num_siblings}" for view in tree.branch()]
+
+    assert texts() == ["one 1/1", "two 1/1"]
+    tree.update(replace(second, content="two more"))
+    assert texts() == ["one 1/1", "two more 1/1"]
+    tree.update(replace(first, content="ONE"))
+    assert texts() == ["ONE 1/1", "two more 1/1"]
+    tree.new_message(first.id, Role.ASSISTANT, "other", created_at=3.0)
+    assert texts() == ["ONE 1/1", "other 2/2"]
+    tree.update(replace(second, content="hidden"))
+    tree.branch().clear()
+    assert texts() == ["ONE 1/1", "other 2/2"]
+    tree.show(second.id)
+    assert texts() == ["ONE 1/1", "hidden 1/2"]
+    tree.record = replace(tree.record, active_leaf_id=first.id)
+    assert texts() == ["ONE 1/1"]
+    assert tree.select_sibling(second.id, 1)
+    assert texts() == ["ONE 1/1", "other 2/2"]
