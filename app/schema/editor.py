@@ -209,7 +209,7 @@ class SchemaEditor(QWidget):
     def take_file(self, path: Path) -> None:
         """Show the schema of a file."""
         try:
-            self.show_schema(read_schema_file(path))
+            self.show_schema(_indented(read_schema_file(path)))
         except SchemaFileError as error:
             self.notice.emit(str(error))
 
@@ -251,7 +251,9 @@ class SchemaEditor(QWidget):
             self._no_form.setText(tr("The text is no JSON yet."))
         except NotAFormError as error:
             self._no_form.setText(str(error))
+            self.form.hide()
         else:
+            self.form.show()
             self._form = form
             self._no_form.setText("")
             self.form.show_fields(form.fields)
@@ -343,3 +345,9 @@ class SchemaEditor(QWidget):
 
 def _written(form: Form) -> str:
     return json.dumps(schema_of(form), indent=2, ensure_ascii=False)
+
+
+def _indented(text: str) -> str:
+    """A schema that a program wrote into one line, for people."""
+    is_one_line = "\n" not in text.strip()
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=False) if is_one_line else text

@@ -183,3 +183,18 @@ def test_a_large_schema_is_checked_beside_the_window(editor: SchemaEditor, qtbot
     assert editor.is_usable, "a short one is checked at once"
     qtbot.wait(300)
     assert editor.is_usable, "what was asked before no longer counts"
+
+
+def test_a_file_of_one_line_is_made_readable(editor: SchemaEditor, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"größe": {"type": "string"}}, "required": ["größe"]}
+    (tmp_path / "s.json").write_text(json.dumps(schema), encoding="utf-8")
+    editor.take_file(tmp_path / "s.json")
+    assert json.loads(editor.text) == schema
+    assert '\n    "größe": {' in editor.text
+    (tmp_path / "s.json").write_text('{"type":\n"object", "minProperties": 1}', encoding="utf-8")
+    editor.take_file(tmp_path / "s.json")
+    assert editor.text == '{"type":\n"object", "minProperties": 1}', "a person's own lines stay"
+    assert editor.form.isHidden()
+    assert editor._no_form.text() == "#/minProperties is not in the form; edit it as text."
+    editor.show_schema(json.dumps(schema))
+    assert not editor.form.isHidden()
