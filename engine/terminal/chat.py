@@ -10,13 +10,14 @@ import sys
 from collections.abc import Sequence
 
 from engine.errors import EngineError
-from engine.protocol import FinishReason, GenerateRequest, Message, ModelInfo, Role, ToolCall
+from engine.protocol import ContextPolicy, FinishReason, GenerateRequest, Message, ModelInfo, Role, ToolCall
 from engine.terminal.arguments import MAX_TEXT_LENGTH, config_of, sampling_of, tools_of
 from engine.terminal.generate import stream, summary
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
 from engine.terminal.session import Session
 
+WHEN_FULL = {"go-on": ContextPolicy.KEEP_RECENT, "stop": ContextPolicy.STOP}
 HELP = """\
 /reset  begin anew, keeping the system prompt
 /exit   leave (also Ctrl+D)
@@ -44,6 +45,7 @@ class _Chat:
         self._max_tokens = arguments.max_tokens
         self._stop = tuple(arguments.stop)
         self._tools = tools_of(arguments)
+        self._policy = WHEN_FULL[arguments.when_full]
         self._system = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
         self._messages = list(self._system)
         self._numbers = itertools.count(1)
@@ -93,6 +95,7 @@ class _Chat:
             max_tokens=self._max_tokens,
             stop=self._stop,
             tools=self._tools,
+            context_policy=self._policy,
         )
         answer = stream(self._session, request, self._output, is_lines=True)
         if isinstance(answer, str):

@@ -98,6 +98,12 @@ def _add(
 
 def _add_chat(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _add(commands, "chat", chat.run, "a conversation; from a pipe, one message a line")
+    parser.add_argument(
+        "--when-full",
+        choices=(*chat.WHEN_FULL,),
+        default="go-on",
+        help="when the context is full: go on without the oldest turns, or stop and say so",
+    )
     add_tools(parser)
     add_sampling(parser)
     add_engine(parser)

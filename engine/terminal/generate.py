@@ -11,6 +11,7 @@ from types import FrameType
 
 from engine.protocol import (
     Channel,
+    ContextShifted,
     Delta,
     FinishReason,
     GenerateRequest,
@@ -92,6 +93,9 @@ def stream(session: Session, request: GenerateRequest, output: Output, is_lines:
             elif isinstance(event, ToolCalled):
                 answer.calls.append(event.call)
                 output.text(f"[calls {event.call.name} {event.call.arguments}]")
+            elif isinstance(event, ContextShifted):
+                count = len(event.dropped_messages)
+                output.note(f"The context is full: the model no longer reads {count} of the oldest messages.")
             elif isinstance(event, Notice):
                 output.note(event.message)
                 answer.notices.append(event.message)

@@ -173,6 +173,18 @@ def test_chat_says_what_went_wrong_and_goes_on(terminal: Terminal, smollm2_path:
     assert terminal.out.splitlines()[-1], "the next one was"
 
 
+@pytest.mark.parametrize("when_full", ["go-on", "stop"])
+def test_a_chat_that_outgrows_the_context(terminal: Terminal, smollm2_path: Path, when_full: str) -> None:
+    arguments = ("chat", smollm2_path, "--context", 96, "--max-tokens", 3, "--when-full", when_full)
+    code = terminal.run(*arguments, stdin=4 * ("word " * 25 + "\n"))
+    if when_full == "go-on":
+        assert code == 0
+        assert "no longer reads 2 of the oldest messages" in terminal.err
+    else:
+        assert code == 1
+        assert "tokens but the context holds 96; go on without its oldest turns" in terminal.err
+
+
 @pytest.mark.parametrize("command", ["inspect", "chat"])
 def test_a_file_that_is_no_model_is_one_sentence(terminal: Terminal, tmp_path: Path, command: str) -> None:
     bad = tmp_path / "page.gguf"
