@@ -24,6 +24,7 @@ from engine.protocol import (
     FormatKind,
     GenerateRequest,
     Message,
+    Priority,
     RequestFailed,
     RequestFinished,
     ResponseFormat,
@@ -182,6 +183,7 @@ class ExtractionRun:
             max_tokens=MAX_ANSWER_TOKENS,
             response_format=ResponseFormat(FormatKind.JSON_SCHEMA, task.schema, task.check_afterwards),
             certainty=True,
+            priority=Priority.BACKGROUND,  # who chats meanwhile does not wait for rows
         )
 
     def _result(self, asked: _Asked, event: RequestFinished | RequestFailed) -> RowResult | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,26 @@ def test_five_turns_read_only_what_is_new(context: AppContext, qtbot: QtBot) -> 
     again = _answer(context, qtbot)
     assert again.stats is not None
     assert again.stats["num_prompt_tokens"] - again.stats["num_reused_tokens"] <= 2
+
+
+def test_a_chat_goes_before_the_rows_of_an_extraction(context: AppContext, qtbot: QtBot) -> None:
+    controller, workspace = context.controller, context.extraction
+    workspace.choose_lines("\n".join(f"{number} nights in Lisbon" for number in range(1, 11)))
+    qtbot.waitUntil(lambda: workspace.source is not None, timeout=5000)
+    properties = {"nights": {"type": "integer", "maximum": 30}}
+    schema = {"type": "object", "properties": properties, "required": ["nights"], "additionalProperties": False}
+    workspace.start("Read the note.", json.dumps(schema))
+    journal = workspace.journal
+    assert journal is not None
+    qtbot.waitUntil(lambda: len(journal.results) > 0, timeout=ANSWER_MS)
+    counts: list[int] = []
+    controller.delta.connect(lambda *_delta: counts.append(len(journal.results)))
+    assert controller.send("Tell me the capital of France in one sentence.")
+    assert "Paris" in _answer(context, qtbot).content
+    assert counts[-1] - counts[0] <= 2, "rows wait while somebody reads an answer"
+    qtbot.waitUntil(lambda: workspace.is_finished, timeout=ANSWER_MS)
+    assert sorted(journal.results) == list(range(10))
+    assert all(type(result.value["nights"]) is int for result in journal.results.values())
 
 
 def test_stop_is_prompt_and_two_chats_do_not_mix(context: AppContext, qtbot: QtBot) -> None:

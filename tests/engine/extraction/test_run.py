@@ -14,6 +14,7 @@ from engine.protocol import (
     FieldCertainty,
     FinishReason,
     GenerateRequest,
+    Priority,
     RequestFailed,
     RequestFinished,
     RequestStats,
@@ -53,6 +54,7 @@ def test_several_rows_are_asked_about_together_with_what_they_share_in_front(ben
     assert first.messages[0].content == shared_prompt("Read.", SCHEMA) + "text 0"
     assert '"description":"The letter"' in first.messages[0].content
     assert (first.sampling.temperature, first.max_tokens, first.certainty) == (0.0, MAX_ANSWER_TOKENS, True)
+    assert first.priority is Priority.BACKGROUND
     assert first.response_format is not None
     assert first.response_format.text == SCHEMA
     assert [request.messages[0].content[-6:] for request in others] == ["text 1", "text 2"]
