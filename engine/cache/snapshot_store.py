@@ -91,12 +91,14 @@ class SnapshotStore:
     ) -> SnapshotWriter | None:
         """Make room and begin a file; None when there is no room even for one block.
 
-        Where not all blocks fit into the quota or on the disk, the writer takes the first ones.
+        Where not all blocks fit into the quota or on the disk, the writer takes the first ones. Logits take a
+        quarter of the room at most: without them one token is read, without blocks all are.
         """
         folder = self._conversation_folder(key, conversation_id)
-        attached_bytes = sum(each.data.nbytes for each in attachments)
-        wanted = attached_bytes + len(records) * block_bytes
-        room = self._make_room(wanted, folder) - attached_bytes
+        wanted = _num_bytes(attachments) + len(records) * block_bytes
+        room = self._make_room(wanted, folder)
+        attachments = _affordable(attachments, room)
+        room -= _num_bytes(attachments)
         records = records[: max(0, room // max(1, block_bytes))]
         if room < 0 or not (records or attachments):
             return None
@@ -233,6 +235,21 @@ def _last_used(folder: Path) -> float:
         return folder.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _num_bytes(attachments: Sequence[Attachment]) -> int:
+    return sum(each.data.nbytes for each in attachments)
+
+
+def _affordable(attachments: Sequence[Attachment], room: int) -> list[Attachment]:
+    """All states, and the first logits as far as a quarter of ``room`` goes."""
+    kept, num_left = [], room // 4
+    for each in attachments:
+        if each.kind is AttachmentKind.LOGITS:
+            num_left -= each.data.nbytes
+        if each.kind is not AttachmentKind.LOGITS or num_left >= 0:
+            kept.append(each)
+    return kept
 
 
 def _heirs(records: Sequence[BlockRecord]) -> dict[bytes, bytes]:

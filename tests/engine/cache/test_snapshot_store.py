@@ -120,6 +120,22 @@ def test_a_conversation_larger_than_the_quota_keeps_its_beginning(store: Snapsho
     assert store.begin(KEY, "b", BLOCK_BYTES, records, []) is None
 
 
+def test_logits_leave_room_for_blocks(store: SnapshotStore) -> None:
+    store.quota_bytes = 4 * BLOCK_BYTES
+    records = records_of(*[[n + 1] * 16 for n in range(6)])
+    logits = [
+        Attachment(AttachmentKind.LOGITS, records[0].name, n + 1, np.full(BLOCK_BYTES // 2, n, np.uint8))
+        for n in range(5)
+    ]
+    writer = store.begin(KEY, "a", BLOCK_BYTES, records, logits)
+    assert writer is not None
+    assert writer.num_blocks == 3
+    writer.append(_blocks(records[:3]))
+    writer.finish()
+    (file,) = store.files(KEY, "a", BLOCK_BYTES)
+    assert [record.num_tokens for record in file.attachments] == [1, 2]
+
+
 def test_what_others_need_of_the_disk_is_left_free(store: SnapshotStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_store, "MIN_FREE_BYTES", 10**9)
     free = SimpleNamespace(free=10**9 + 2 * BLOCK_BYTES)
