@@ -128,7 +128,7 @@ def _odd_value(old: object, rng: random.Random) -> object:
         near = rng.choice((plain + 1, plain - 1, plain * 2, plain // 2, plain * 4, -plain, plain + 2, plain * 3))
         return near if -(2**31) <= near < 2**32 else Value("uint64", near % 2**64)
     if isinstance(plain, float) and choice < 0.45:
-        return max(-3e38, min(3e38, plain * rng.choice((2.0, 0.5, -1.0, 1e6, 1e-6))))
+        return _clipped([plain * rng.choice((2.0, 0.5, -1.0, 1e6, 1e-6))])[0]
     if isinstance(plain, list) and choice < 0.6 and isinstance(old, Value):
         return _odd_list(plain, old, rng)
     if isinstance(plain, (int, float)) and choice < 0.6:
@@ -176,7 +176,8 @@ def _odd_list(plain: list[Any], old: Value, rng: random.Random) -> object:
 
 
 def _clipped(items: list[Any]) -> list[Any]:
-    return [item % 2**32 if isinstance(item, int) else item for item in items]
+    """The items as the writer can write them, integers unsigned and floats of 32 bits."""
+    return [item % 2**32 if isinstance(item, int) else max(-3e38, min(3e38, item)) for item in items]
 
 
 def _bend_vocabulary(bent: Bent, rng: random.Random) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import resource
+import struct
 import tempfile
 import time
 import traceback
@@ -115,7 +116,10 @@ def bent_files(
         source = sources[number % len(sources)]
         bent, told = bend(parts[source], rng)
         path = folder / "bent.gguf"
-        bent.write(path)
+        try:
+            bent.write(path)
+        except (struct.error, OverflowError):  # a value that its type does not hold
+            continue
         yield f"{source.stem} with {told}", path, bent
 
 
