@@ -4,7 +4,8 @@ A sequence has tokens and computed tokens; the scheduler closes the gap. A step 
 for every stream, or reads prompts in a chunk; beside streams a pace says when. Kernels round a little differently
 for few tokens than for many, so if a step did both, an answer would depend on what is read beside it. Nothing would
 be gained by that: on two cores, with 135 M and 1 B parameters, 64 tokens of a prompt and one of a stream take as
-long in one step as in two. It owns the states of sequences and their block tables, and knows nothing of logits or text.
+long in one step as in two. It owns the states of sequences and their block tables, and knows nothing of logits or
+text.
 """
 
 from __future__ import annotations
