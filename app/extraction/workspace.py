@@ -158,7 +158,12 @@ class ExtractionWorkspace(QObject):
                 _log.error("an input failed", exc_info=error)
             self.notice.emit(str(error) if isinstance(error, InputError) else tr("The input could not be read."))
 
-        self._runner.run(read, done, failed)
+        def work() -> Source:
+            source = read()
+            hash(source.fingerprint)  # long tables take their time, here and not in the window
+            return source
+
+        self._runner.run(work, done, failed)
 
     # ------------------------------------------------------------------------------------------ running
 
@@ -171,7 +176,14 @@ class ExtractionWorkspace(QObject):
             return
         self.pause()
         task = Task(
-            self.source.name, instruction, schema, self._input, self._lines, tuple(columns), check_afterwards
+            self.source.name,
+            instruction,
+            schema,
+            self._input,
+            self._lines,
+            tuple(columns),
+            check_afterwards,
+            self.source.fingerprint,
         )
         try:
             self.journal = Journal.create(self._folder / f"{new_id()}.jsonl", task)
@@ -200,6 +212,10 @@ class ExtractionWorkspace(QObject):
             self._run.pause()
             self.opened.emit()
             self.state_changed.emit()
+            if task.fingerprint not in {"", self.source.fingerprint}:
+                self.notice.emit(
+                    tr("{name} is another table than before: the answers may be about other rows.", name=task.name)
+                )
 
         self._load(lambda: read_source(Path(task.source)) if task.source else source_of_lines(task.lines), then)
 

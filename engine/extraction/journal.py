@@ -55,6 +55,7 @@ class Task:
         source: path of the input, or "" for pasted lines, which ``lines`` has then.
         columns: of the source that the model is shown; none means all.
         check_afterwards: as in ``ResponseFormat``.
+        fingerprint: of the source's rows; "" where it was not noted.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Task:
     lines: str = ""
     columns: tuple[str, ...] = ()
     check_afterwards: bool = False
+    fingerprint: str = ""
 
 
 class Journal:
@@ -110,6 +112,7 @@ class Journal:
             str(head.get("lines", "")),
             tuple(str(column) for column in head.get("columns") or ()),
             head.get("check_afterwards") is True,
+            str(head.get("fingerprint", "")),
         )
         journal = cls(path, task, {})
         for line in lines[1:]:
@@ -167,6 +170,7 @@ def _plain(task: Task) -> dict[str, Any]:
         "lines": task.lines,
         "columns": list(task.columns),
         "check_afterwards": task.check_afterwards,
+        "fingerprint": task.fingerprint,
     }
 
 

@@ -285,3 +285,30 @@ def test_numbers_are_sorted_as_numbers_and_gaps_come_last(page: ExtractionPage, 
         journal.add(RowResult(row, {"a": "x", "b": {"n": number}}))
     page.table.sortByColumn(3, Qt.SortOrder.AscendingOrder)
     assert [page.table.sorted.index(row, 1).data() for row in range(6)] == ["c", "b", "a", "d", "e", "f"]
+
+
+def test_answers_to_other_rows_are_not_passed_off_as_answers_to_these(
+    bench: Bench, make_bench: BenchMaker, tmp_path: Path
+) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text("text,more\none,1\ntwo,2\n", encoding="utf-8")
+    workspace = bench.context.extraction
+    with bench.qtbot.waitSignal(workspace.source_changed, timeout=5000):
+        workspace.choose_input(table)
+    workspace.start("Read it.", SCHEMA)
+    _answer(bench)
+    _wait_results(bench, 1)
+    make_bench.close(bench)
+
+    def said_when_opened() -> list[str]:
+        again = make_bench()
+        said: list[str] = []
+        again.context.extraction.notice.connect(said.append)
+        with again.qtbot.waitSignal(again.context.extraction.opened, timeout=5000):
+            again.context.extraction.open(again.context.extraction.earlier()[0].path)
+        make_bench.close(again)
+        return said
+
+    assert said_when_opened() == []
+    table.write_text("text,more\ntwo,2\none,1\n", encoding="utf-8")
+    assert said_when_opened() == ["in.csv is another table than before: the answers may be about other rows."]
