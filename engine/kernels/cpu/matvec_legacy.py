@@ -19,6 +19,7 @@ from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.dot import lookup
 from engine.kernels.cpu.dot_tiles import add_products, dot_blocks
 from engine.kernels.cpu.formats import GROUP, SIGNED_BIAS
+from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.matvec import Step, load_4x16
 from engine.kernels.cpu.simd import (
     F16,
@@ -28,7 +29,9 @@ from engine.kernels.cpu.simd import (
     I16,
     I16X8,
     I32,
+    I32X4,
     I64,
+    U8X16,
     U8X64,
     constant,
     define,
@@ -61,18 +64,34 @@ def _emit_load_4_f16(b: Any, address: Any, stride: Any) -> Any:
     return b.fpext(halves, F32X4.llvm)
 
 
-def _emit_load_8_f16(b: Any, address: Any, stride: Any) -> Any:
-    dwords = ir.Constant(ir.VectorType(I32, 4), ir.Undefined)
+def _emit_load_4_dwords(b: Any, address: Any, stride: Any) -> Any:
+    dwords = ir.Constant(I32X4.llvm, ir.Undefined)
     for index in range(4):
         value = load_value(b, b.add(address, b.mul(stride, I64(index))), I32)
         dwords = b.insert_element(dwords, value, I32(index))
+    return dwords
+
+
+def _emit_load_8_f16(b: Any, address: Any, stride: Any) -> Any:
+    dwords = _emit_load_4_dwords(b, address, stride)
     halves = shuffle_value(b, b.bitcast(dwords, I16X8.llvm), (0, 2, 4, 6, 1, 3, 5, 7))
     return b.fpext(b.bitcast(halves, ir.VectorType(F16, 8)), F32X8.llvm)
 
 
-def _emit_fifth_bits(b: Any, address: Any, stride: Any) -> Any:
-    bits = _gather_16_bits(b, address, stride)
-    return b.select(b.bitcast(bits, ir.VectorType(I1, 64)), constant(U8X64.llvm, 16), constant(U8X64.llvm, 0))
+def _fifth_bits(half: int) -> Any:
+    """Makes ``f(dwords) -> U8X64``: 16 for each bit that is set in that half of each of four dwords, else 0."""
+    sixteen, zero = constant(U8X64.llvm, 16), constant(U8X64.llvm, 0)
+    one_each = constant(U8X64.llvm, [1 << bit % 8 if bit % 8 < 7 else -128 for bit in range(64)])
+
+    def emit(b: Any, dwords: Any) -> Any:
+        if ISA is InstructionSet.AVX512VNNI:  # which has registers of one bit a lane
+            words = shuffle_value(b, b.bitcast(dwords, I16X8.llvm), [half, 2 + half, 4 + half, 6 + half])
+            return b.select(b.bitcast(words, ir.VectorType(I1, 64)), sixteen, zero)
+        lanes = [4 * (lane // 16) + 2 * half + lane % 16 // 8 for lane in range(64)]
+        spread = b.and_(shuffle_value(b, b.bitcast(dwords, U8X16.llvm), lanes), one_each)
+        return b.select(b.icmp_unsigned("==", spread, one_each), sixteen, zero)
+
+    return define(U8X64, [I32X4], emit)
 
 
 def _emit_four_floats(b: Any, *values: Any) -> Any:
@@ -86,8 +105,8 @@ def _emit_four_floats(b: Any, *values: Any) -> Any:
 load_8_f16 = define(F32X8, [types.int64, types.int64], _emit_load_8_f16)
 lower_4, upper_4 = shuffle(F32X8, [0, 1, 2, 3]), shuffle(F32X8, [4, 5, 6, 7])
 load_4_f16 = define(F32X4, [types.int64, types.int64], _emit_load_4_f16)  # (address, stride), widened
-# load_fifth_bits(address, stride): 4 x 16 bits as 64 bytes of 16 or 0.
-load_fifth_bits = define(U8X64, [types.int64, types.int64], _emit_fifth_bits)
+load_4_dwords = define(I32X4, [types.int64, types.int64], _emit_load_4_dwords)  # (address, stride)
+fifth_bits_low, fifth_bits_high = _fifth_bits(0), _fifth_bits(1)
 four_floats = define(F32X4, [types.float32] * 4, _emit_four_floats)
 _iq4_nl = lookup(IQ4_NL_VALUES, 64)
 _mxfp4 = lookup(MXFP4_VALUES, 64)
@@ -102,8 +121,8 @@ def _halves_q4(source: int, block_bytes: int, header: int) -> Any:
 @inline
 def _halves_q5(source: int, block_bytes: int, header: int) -> Any:
     nibbles = load_4x16(source + header + 4, block_bytes)
-    low = low_nibbles(nibbles) | load_fifth_bits(source + header, block_bytes)
-    return low, high_nibbles(nibbles) | load_fifth_bits(source + header + 2, block_bytes)
+    bits = load_4_dwords(source + header, block_bytes)
+    return low_nibbles(nibbles) | fifth_bits_low(bits), high_nibbles(nibbles) | fifth_bits_high(bits)
 
 
 @inline
