@@ -147,10 +147,14 @@ def feature_pages(context: AppContext, theme: Theme) -> list[PageEntry]:
             tr("Extraction"),
             partial(_make_extraction_page, context, theme),
             "Ctrl+Shift+X",
-            context.when_complete,
+            prepare=context.when_complete,
         ),
         PageEntry(
-            MODELS, tr("Models"), partial(_make_models_page, context, theme), "Ctrl+Shift+M", context.when_complete
+            MODELS,
+            tr("Models"),
+            partial(_make_models_page, context, theme),
+            "Ctrl+Shift+M",
+            prepare=context.when_complete,
         ),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.chat_page import ChatPage
@@ -64,6 +64,14 @@ class ChatPane(QWidget):
         panel.notice.connect(self.page.show_notice)
         self._beside.addWidget(panel)
         return panel
+
+    def drop_hidden(self) -> None:
+        """The look is about to change: options that are not shown are made anew when they are."""
+        if "options_panel" in self.__dict__ and self.options_panel.isHidden():
+            panel = self.__dict__.pop("options_panel")
+            self._beside.removeWidget(panel)
+            panel.deleteLater()
+            QApplication.sendPostedEvents(panel, QEvent.Type.DeferredDelete)
 
     @property
     def shows_options(self) -> bool:

@@ -75,8 +75,8 @@ class MainWindow(QMainWindow):
             (
                 PageEntry(CHAT, "", lambda: self.pane),
                 *features,
-                PageEntry(TRASH, tr("Trash"), self._make_trash),
-                PageEntry(SETTINGS, tr("Settings"), self._make_preferences, "Ctrl+,"),
+                PageEntry(TRASH, tr("Trash"), self._make_trash, is_kept=False),
+                PageEntry(SETTINGS, tr("Settings"), self._make_preferences, "Ctrl+,", is_kept=False),
             )
         )
         self.sidebar = Sidebar(controller, self._theme, self.pages.entries)
@@ -120,6 +120,8 @@ class MainWindow(QMainWindow):
 
     def _wire(self) -> None:
         controller = self._controller
+        self._theme.about_to_change.connect(self.pages.drop_hidden)
+        self._theme.about_to_change.connect(self.pane.drop_hidden)
         self.sidebar.page_requested.connect(self.show_page)
         self.pages.shown.connect(self.sidebar.mark_page)
         self.pages.left.connect(self._show_chat)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QStackedWidget, QWidget
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 CHAT = "chat"
 MODELS = "models"
@@ -25,6 +25,8 @@ class PageEntry:
             attribute ``first_focus``, that widget gets the keyboard (not a focus proxy, which would take what
             stands before it out of the order of Tab).
         keys: the shortcut, "" for none.
+        is_kept: False lets a page that is not shown be made anew after the look has changed, which is quicker than
+            dressing it again; for pages without a state of their own.
         prepare: calls what it is given when the page can be made without holding anybody up.
     """
 
@@ -32,6 +34,7 @@ class PageEntry:
     title: str
     make: Callable[[], QWidget]
     keys: str = ""
+    is_kept: bool = True
     prepare: Callable[[Callable[[], object]], None] = lambda show: show()  # type: ignore[assignment]
 
 
@@ -63,6 +66,15 @@ class Pages(QStackedWidget):
                 closed.connect(self.left)
             self.addWidget(widget)
         return self._made[name]
+
+    def drop_hidden(self) -> None:
+        """The look is about to change: let go of pages that are not shown and keep nothing."""
+        for name, widget in list(self._made.items()):
+            if widget is not self.currentWidget() and not self._by_name[name].is_kept:
+                del self._made[name]
+                self.removeWidget(widget)
+                widget.deleteLater()
+                QApplication.sendPostedEvents(widget, QEvent.Type.DeferredDelete)
 
     def show_page(self, name: str) -> None:
         """Show a page as soon as it can be made, and give it the keyboard; raises KeyError for an unknown name."""

@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QDialog, QFileDialog, QLabel, QLineEdit, QMenu, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from app.chat.controller import ChatController
 from app.chat.conversation_list_model import CONVERSATION_ID
@@ -488,3 +489,22 @@ def test_without_a_model_the_way_to_one_is_offered(
     find.click()
     assert window.pages.current_name == "models"
     assert page.isVisible()
+
+
+def test_pages_out_of_sight_are_made_anew_for_another_look(window: MainWindow, settings: Settings) -> None:
+    window.show_page("settings")
+    shown = window.pages.page("settings")
+    window._toggle_options()
+    window.pane.show_options(False)
+    window.show_page("settings")
+    settings.set("zoom", 1.1)
+    assert window.pages.page("settings") is shown, "what is looked at stays"
+    window.show_page("chat")
+    settings.set("zoom", 1.25)
+    assert not isValid(shown)
+    assert window.pages.page("settings") is not shown
+    assert not window.pane.shows_options
+    window.pane.show_options(True)
+    panel = window.pane.options_panel
+    settings.set("zoom", 1.0)
+    assert window.pane.options_panel is panel
