@@ -189,6 +189,7 @@ class ChatController(QObject):
 
     def new_conversation(self, folder_id: str | None = None) -> None:
         """Open the conversation in which nothing was sent yet, in a folder or outside of all."""
+        folder_id = folder_id if folder_id in self.folders else None  # it may have been deleted meanwhile
         record = self._collection.blank()
         if record.folder_id != folder_id:
             self._collection.update(replace(record, folder_id=folder_id))

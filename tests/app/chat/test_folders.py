@@ -79,3 +79,14 @@ def test_search_finds_all_words_in_titles_and_messages(bench: Bench) -> None:
         bench.controller.search(text)
         bench.settle()
         assert [record.id for record in bench.controller.conversations] == expected, text
+
+
+def test_a_new_chat_in_a_folder_that_is_gone_lies_outside(bench: Bench) -> None:
+    folder = bench.controller.folders.make("Work")
+    bench.controller.folders.delete(folder.id)
+    bench.controller.new_conversation(folder.id)
+    assert bench.controller.current_conversation.folder_id is None
+    bench.ask("hello", "hi")
+    bench.settle()
+    assert bench.notices == [], "it could be saved"
+    assert [record.title for record in bench.context.store.read_conversations()] == ["hello"]
