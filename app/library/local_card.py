@@ -90,6 +90,7 @@ class LocalCard(QFrame):
         for number, (folder, is_there) in enumerate(folders.items(), len(models)):
             self._add_folder(grid, 2 * number, folder, is_there)
         self._column.replaceWidget(old, self._rows)
+        self._rows.setVisible(bool(models or folders))
         old.deleteLater()
         self._fit_width()
 

@@ -86,6 +86,7 @@ class ModelsWork(QObject):
         self._access = access
         self._runner = TaskRunner("models", self)
         self._is_closed = False
+        self._has_measured = False
         self.speeds = ModelSpeeds(self._run, paths.data / "measured-speeds.json", self)
         self._wanted: set[str] = set()  # repositories whose best version is to be downloaded
         library.models_changed.connect(self._estimate)
@@ -255,7 +256,8 @@ class ModelsWork(QObject):
         from engine.advisor import known_speeds, measure_speeds, needs_measuring
 
         is_free = self._session.info is None and self._session.loading_path is None
-        if is_free and needs_measuring():
+        if is_free and not self._has_measured and needs_measuring():
+            self._has_measured = True  # once a run: it takes some seconds of all cores
             measure_speeds()
         speeds = known_speeds()
         free = shutil.disk_usage(_existing(self.library.folder)).free

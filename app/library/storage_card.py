@@ -44,7 +44,7 @@ class StorageCard(QFrame):
         super().__init__(parent)
         self.setProperty("look", "card")
         self._theme = theme
-        self._use = Label("", "help")
+        self._use = Label(tr("Looking…"), "help")
         self._use.setWordWrap(True)
         self._folder = ElidingLabel("", "muted")
         show = LookButton(theme, tr("Show the folder"))

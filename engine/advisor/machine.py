@@ -120,9 +120,11 @@ def known_speeds() -> Speeds | None:
 
 
 def needs_measuring() -> bool:
-    """Whether nothing was measured here yet, or only beside other work, which has ended now."""
+    """Whether nothing was measured here yet, or only beside other work, and the machine has time for it now."""
     stored = _read()
-    return stored is None or (not stored[1] and psutil.cpu_percent(interval=0.2) < 100 * QUIET_SHARE)
+    if stored is not None and stored[1]:
+        return False
+    return psutil.cpu_percent(interval=0.2) < 100 * (BUSY_SHARE if stored is None else QUIET_SHARE)
 
 
 def measure_speeds(types: Iterable[TensorType] = MEASURED_TYPES) -> Speeds:

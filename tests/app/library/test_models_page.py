@@ -42,6 +42,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, smollm2_path: Path) -> Iterator[Loopbac
     monkeypatch.setattr("engine.hub.tokens._ask_keyring", lambda ask: None)
     guess = machine_module.guessed_speeds(2)
     monkeypatch.setattr("engine.advisor.known_speeds", lambda: guess)
+    monkeypatch.setattr("engine.advisor.needs_measuring", lambda: False)
     with loopback_hub() as running:
         running.add(
             "acme/Smol-GGUF",

@@ -212,6 +212,7 @@ def test_speeds_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(module, "_file", lambda: tmp_path / "speeds.json")
     monkeypatch.setattr(module, "_LoadOfOthers", _others(0.0))
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: 10.0)
     assert known_speeds() is None
     assert needs_measuring()
     guess = look_at_machine(tmp_path / "absent").speeds
@@ -249,6 +250,7 @@ def test_the_best_of_several_measurements_is_kept(tmp_path: Path, monkeypatch: p
         return speeds.read_rate(TensorType.Q4_K), speeds.multiply_rate(TensorType.Q4_K)
 
     guess = guessed_speeds(num_physical_cores())
+    assert not needs_measuring()  # it would say nothing
     assert measure(0.9) == (guess.read_rate(TensorType.Q4_K), guess.multiply_rate(TensorType.Q4_K))
     assert known_speeds() is None
     assert measure(0.3) == (3e9, 10e9)
