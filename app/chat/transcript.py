@@ -25,6 +25,8 @@ ALIVE_AT_FIRST = 16
 ALIVE_AT_REST = 60
 ALIVE_STEP = 30
 _GROW_STEP = 1  # one message takes about 10 ms, and typing must not wait for more
+_GROW_EVERY_MS = 2
+_GROW_AFTER_MS = 40  # what is in sight is painted first
 _FIRST_STEP = 4
 _AT_END_PX = 4
 _LOAD_EARLIER_PX = 600
@@ -74,7 +76,7 @@ class Transcript(QScrollArea):
         self._share = 0.0  # of the way to the end, while the theme changes
         self._num_kept = 0
         self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
-        self._grow.setInterval(2)
+        self._grow.setInterval(_GROW_EVERY_MS)
         self._grow.timeout.connect(self._on_grow)
         self.selection = TextSelection(self, lambda: [view for widget in self._widgets for view in widget.texts])
         inner = QWidget()
@@ -104,7 +106,7 @@ class Transcript(QScrollArea):
         self._set_following(True)
         self._show_end()
         self._scroll_to_end()
-        self._grow.start()
+        self._grow.start(_GROW_AFTER_MS)
 
     def sync(self, messages: Sequence[MessageView]) -> None:
         """Show another state of the same conversation: messages that stay keep their widgets and their place."""
@@ -228,6 +230,7 @@ class Transcript(QScrollArea):
                 return
 
     def _on_grow(self) -> None:
+        self._grow.setInterval(_GROW_EVERY_MS)
         num_hidden = len(self._messages) - len(self._widgets)
         if num_hidden <= 0 or len(self._widgets) >= ALIVE_AT_REST:
             self._grow.stop()
