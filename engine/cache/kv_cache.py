@@ -97,9 +97,10 @@ class KVCache:
     @property
     def num_active_blocks(self) -> int:
         """Blocks that sequences hold."""
-        if not self._tables:
-            return 0
-        return int(np.unique(np.concatenate([table.block_ids for table in self._tables])).size)
+        is_active = np.zeros(self._pool.num_blocks, dtype=bool)  # np.unique would import np.ma, for 20 ms
+        for table in self._tables:
+            is_active[table.block_ids] = True
+        return int(np.count_nonzero(is_active))
 
     def num_matching_tokens(self, token_ids: Sequence[int]) -> int:
         """Tokens of ``token_ids`` that ``acquire`` would find in the cache now."""
