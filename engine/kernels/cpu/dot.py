@@ -88,17 +88,32 @@ _DOTS: dict[InstructionSet, tuple[Callable[..., Any], int]] = {  # the dot produ
 }
 
 
+def dot_width(isa: Any = ISA) -> int:
+    """Bytes of a vector that the instruction set takes at once."""
+    return _DOTS[isa][1]
+
+
+def dot_piece(b: Any, accumulator: Any, pairs: _Pairs, is_signed: bool, isa: Any = ISA) -> Any:
+    """``accumulator`` plus the dot products of one or two pairs of vectors (weights, activations) of that width."""
+    return _DOTS[isa][0](b, accumulator, pairs, is_signed)
+
+
 def dot_value(b: Any, accumulator: Any, pairs: _Pairs, is_signed: bool, isa: Any = ISA) -> Any:
     """<16 x i32> plus the dot products of one or two pairs of <64 x i8> (weights, activations).
 
     They are taken in pieces of the processor's width.
     """
-    dot, width = _DOTS[isa]
+    width = dot_width(isa)
     pieces = []
     for start in range(0, 64, width):
         lanes, sums = range(start, start + width), range(start // 4, (start + width) // 4)
         parts = [tuple(shuffle_value(b, vector, lanes) for vector in pair) for pair in pairs]
-        pieces.append(dot(b, shuffle_value(b, accumulator, sums), parts, is_signed))
+        pieces.append(dot_piece(b, shuffle_value(b, accumulator, sums), parts, is_signed, isa))
+    return join_values(b, pieces)
+
+
+def join_values(b: Any, pieces: Sequence[Any]) -> Any:
+    """A power of two of equal vectors as one."""
     while len(pieces) > 1:
         pieces = [
             shuffle_value(b, x, range(2 * x.type.count), y) for x, y in zip(pieces[::2], pieces[1::2], strict=True)
@@ -131,11 +146,6 @@ def lookup(table: list[int], lanes: int, isa: Any = ISA) -> Any:
             emit_piece(b, shuffle_value(b, indices, range(start, start + width)))
             for start in range(0, lanes, width)
         ]
-        while len(pieces) > 1:
-            pieces = [
-                shuffle_value(b, x, range(2 * x.type.count), y)
-                for x, y in zip(pieces[::2], pieces[1::2], strict=True)
-            ]
-        return pieces[0]
+        return join_values(b, pieces)
 
     return define(vector, [vector], emit)

@@ -6,14 +6,15 @@ code is emitted.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
 from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import register_model
 
-from engine.kernels.cpu.dot import dot_value
+from engine.kernels.cpu.dot import dot_piece, dot_value, dot_width, join_values
 from engine.kernels.cpu.formats import SIGNED_BIAS
 from engine.kernels.cpu.simd import (
     F32,
@@ -86,6 +87,54 @@ def tile_zeros(vector: Vector, count: int) -> Any:
     return define(tile, [], lambda _b: ir.Constant(tile.llvm, None))
 
 
+class _Group(NamedTuple):
+    """Weights with the same scales.
+
+    Attributes:
+        weights: one or two <64 x i8>.
+        places: of their activations, bytes after ``q``.
+        factors: of each token, weight scale times activation scale.
+        lanes: which of the factors each of 16 dot products has.
+    """
+
+    weights: Sequence[Any]
+    places: Sequence[int]
+    factors: Sequence[Any]
+    lanes: Sequence[int]
+
+
+def _add_dots(b: Any, sums: Any, groups: Sequence[_Group], offsets: Sequence[Any], q: Any, is_signed: bool) -> Any:
+    """The tile plus scaled dot products, in pieces of the processor's width.
+
+    A piece of weights meets all tokens before the next one, so that few of them are in registers at once.
+    """
+    width = dot_width()
+    totals = [
+        [
+            shuffle_value(b, b.extract_value(sums, token), range(start // 4, (start + width) // 4))
+            for token in range(len(offsets))
+        ]
+        for start in range(0, 64, width)
+    ]
+    for group in groups:
+        for piece, start in enumerate(range(0, 64, width)):
+            weights = [shuffle_value(b, vector, range(start, start + width)) for vector in group.weights]
+            for token, offset in enumerate(offsets):
+                here = b.add(q, offset)
+                pairs = [
+                    (vector, load_value(b, here, vector.type, at + start))
+                    for vector, at in zip(weights, group.places, strict=True)
+                ]
+                zero = ir.Constant(ir.VectorType(I32, width // 4), None)
+                dots = dot_piece(b, zero, pairs, is_signed)
+                factor = shuffle_value(b, group.factors[token], group.lanes[start // 4 : (start + width) // 4])
+                floats = b.sitofp(dots, factor.type)
+                totals[piece][token] = fma_value(b, floats, factor, totals[piece][token])
+    for token in range(len(offsets)):
+        sums = b.insert_value(sums, join_values(b, [piece[token] for piece in totals]), token)
+    return sums
+
+
 def dot_blocks(count: int, is_signed: bool) -> Any:
     """Makes ``f(sums, low, high, scales, q, scale, stride, last) -> sums`` for four blocks of one row.
 
@@ -96,16 +145,8 @@ def dot_blocks(count: int, is_signed: bool) -> Any:
 
     def emit(b: Any, sums: Any, low: Any, high: Any, scales: Any, q: Any, scale: Any, *tokens: Any) -> Any:
         offsets = _token_offsets(b, count, *tokens)
-
-        def change(total: Any, index: int) -> Any:
-            here = b.add(q, offsets[index])
-            halves = [(low, load_value(b, here, U8X64.llvm)), (high, load_value(b, here, U8X64.llvm, 64))]
-            dots = dot_value(b, ir.Constant(I32X16.llvm, None), halves, is_signed)
-            factor = b.fmul(scales, load_value(b, b.add(scale, offsets[index]), F32X4.llvm))
-            factor = shuffle_value(b, factor, _QUADS)
-            return fma_value(b, b.sitofp(dots, F32X16.llvm), factor, total)
-
-        return _each(b, sums, change)
+        factors = [b.fmul(scales, load_value(b, b.add(scale, offset), F32X4.llvm)) for offset in offsets]
+        return _add_dots(b, sums, [_Group([low, high], [0, 64], factors, _QUADS)], offsets, q, is_signed)
 
     return define(tile, [tile, U8X64, U8X64, F32X4, *[types.int64] * 4], emit)
 
@@ -120,17 +161,12 @@ def dot_half_blocks(count: int, is_signed: bool) -> Any:
     def emit(b: Any, sums: Any, low: Any, high: Any, low_scales: Any, high_scales: Any, *addresses: Any) -> Any:
         q, scale, stride, last = addresses
         offsets = _token_offsets(b, count, stride, last)
-
-        def change(total: Any, index: int) -> Any:
-            token_scales = load_value(b, b.add(scale, offsets[index]), F32X4.llvm)
-            for half, weights, scales in ((0, low, low_scales), (64, high, high_scales)):
-                activations = load_value(b, b.add(q, offsets[index]), U8X64.llvm, half)
-                dots = dot_value(b, ir.Constant(I32X16.llvm, None), [(weights, activations)], is_signed)
-                factor = shuffle_value(b, b.fmul(scales, token_scales), _QUADS)
-                total = fma_value(b, b.sitofp(dots, F32X16.llvm), factor, total)
-            return total
-
-        return _each(b, sums, change)
+        token_scales = [load_value(b, b.add(scale, offset), F32X4.llvm) for offset in offsets]
+        groups = [
+            _Group([weights], [at], [b.fmul(scales, values) for values in token_scales], _QUADS)
+            for at, weights, scales in ((0, low, low_scales), (64, high, high_scales))
+        ]
+        return _add_dots(b, sums, groups, offsets, q, is_signed)
 
     return define(tile, [tile, U8X64, U8X64, F32X4, F32X4, *[types.int64] * 4], emit)
 
@@ -148,27 +184,25 @@ def dot_unit(count: int, is_signed: bool, values_per_scale: int) -> Any:
         weights, (scales, q, scale, stride, last) = arguments[:4], arguments[4:]
         scales = keep_order_value(b, scales)
         offsets = _token_offsets(b, count, stride, last)
-
-        def change(total: Any, index: int) -> Any:
-            factors = load_value(b, b.add(scale, offsets[index]), F32X8.llvm)
+        factors = []
+        for offset in offsets:
+            values = load_value(b, b.add(scale, offset), F32X8.llvm)
             if values_per_scale == 16:
-                factors = shuffle_value(b, factors, [lane // 2 for lane in range(16)])
-            factors = b.fmul(scales, factors, flags=FAST)
-            here = b.add(q, offsets[index])
-            halves = [(vector, load_value(b, here, U8X64.llvm, 64 * part)) for part, vector in enumerate(weights)]
-            if values_per_scale == 32:
-                groups = [(halves[:2], _QUADS), (halves[2:], [4 + quad for quad in _QUADS])]
-            else:
-                groups = [
-                    ([half], [8 * (part // 2) + 2 * quad + part % 2 for quad in _QUADS])
-                    for part, half in enumerate(halves)
-                ]
-            for pairs, lanes in groups:
-                dots = dot_value(b, ir.Constant(I32X16.llvm, None), pairs, is_signed)
-                total = fma_value(b, b.sitofp(dots, F32X16.llvm), shuffle_value(b, factors, lanes), total)
-            return total
-
-        return _each(b, sums, change)
+                values = shuffle_value(b, values, [lane // 2 for lane in range(16)])
+            factors.append(b.fmul(scales, values, flags=FAST))
+        if values_per_scale == 32:
+            groups = [
+                _Group(
+                    weights[part : part + 2], [64 * part, 64 * part + 64], factors, [2 * part + k for k in _QUADS]
+                )
+                for part in (0, 2)
+            ]
+        else:
+            groups = [
+                _Group([vector], [64 * part], factors, [8 * (part // 2) + 2 * k + part % 2 for k in _QUADS])
+                for part, vector in enumerate(weights)
+            ]
+        return _add_dots(b, sums, groups, offsets, q, is_signed)
 
     return define(tile, [tile, *[U8X64] * 4, scales_type, *[types.int64] * 4], emit)
 
