@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import platform
 import tempfile
 import time
@@ -148,8 +147,8 @@ class _Session:
         if self.options.has_first_compile:
             self.on_progress("first start, with an empty kernel cache")
             with tempfile.TemporaryDirectory() as folder:
-                environment = {**os.environ, "FIRESIDE_CACHE_DIR": folder}
-                self.report.first_compile_s = self._start_once("own", environment)[1]
+                started = self._start_once("own", {"FIRESIDE_CACHE_DIR": folder})
+                self.report.first_compile_s = started[1]
         self.on_progress("warming the caches")
         self._start_once("own")
         if not self.options.has_start:

@@ -37,6 +37,7 @@ from app.storage.records import ConversationRecord, MessageRecord
 from app.storage.search import find_conversations
 from app.theme import Theme
 from app.window.main_window import MainWindow
+from engine.bench.processes import with_bytecode
 from engine.protocol import Role
 from tests.app.fake_engine import FakeEngine
 from tests.app.watchdog import Watchdog
@@ -195,7 +196,7 @@ def stall_ms(app: App, seconds: float, num_busy: int) -> Watchdog:
 def start_figures(home: Path) -> dict[str, float]:
     """Start the whole app below ``home`` in a process of its own; what ``start_process`` prints."""
     command = [sys.executable, "-m", "tests.app.start_process", str(home)]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=with_bytecode())
     return dict(json.loads(result.stdout))
 
 
