@@ -51,6 +51,7 @@ from engine.protocol import (
     SnapshotStorage,
     TokenAlternatives,
     TokensCounted,
+    Tool,
     ToolCalled,
 )
 
@@ -156,9 +157,15 @@ class EngineClient(QObject):
         conversation_id: str,
         messages: tuple[Message, ...] = (),
         context_policy: ContextPolicy = ContextPolicy.STOP,
+        tools: tuple[Tool, ...] = (),
+        *,
+        only_kept: bool = False,
     ) -> None:
-        """Read a draft while nothing else is to be computed; without messages that ends."""
-        self._submit(PrefillDraft(conversation_id, messages, context_policy))
+        """Read a draft while nothing else is to be computed; without messages that ends.
+
+        With ``only_kept`` nothing is computed: what the disk has of the messages comes back.
+        """
+        self._submit(PrefillDraft(conversation_id, messages, context_policy, tools, only_kept))
 
     def count_tokens(self, text: str, on_counted: Callable[[int], None]) -> None:
         """Count the tokens of ``text``; only the newest call is answered."""

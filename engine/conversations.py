@@ -149,6 +149,12 @@ class Conversations:
             return Reuse(num_snapshot_tokens, RereadReason.RELOADED, num_left)
         return Reuse(num_snapshot_tokens, reason, num_lost)
 
+    def note_recalled(self, request_id: str, conversation_id: str, token_ids: Sequence[int]) -> None:
+        """Note that what the disk has of ``token_ids`` is here now, though nobody has asked for an answer yet."""
+        restoration = self._opened.pop(request_id, None)
+        if restoration is not None and not restoration.is_damaged:
+            self._history.remember(conversation_id, token_ids[: restoration.num_tokens])
+
     def remember(self, request_id: str, conversation_id: str, token_ids: Sequence[int]) -> None:
         """Note that ``token_ids`` were computed for a conversation, whose request has ended."""
         self._opened.pop(request_id, None)

@@ -107,11 +107,13 @@ def encode(model: LoadedModel, segments: Sequence[tuple[str, bool]]) -> list[int
     return model.tokenizer.encode_prompt(segments)
 
 
-def stable_prefix(model: LoadedModel, messages: Sequence[Message], policy: ContextPolicy) -> list[int]:
+def stable_prefix(
+    model: LoadedModel, messages: Sequence[Message], policy: ContextPolicy, tools: Sequence[Tool] = ()
+) -> list[int]:
     """The tokens that a prompt keeps while its last message, a draft, is still being written on."""
     from engine.scheduler.scheduler import num_common_tokens
 
     *before, draft = messages
-    now = make_prompt(model, messages, policy).token_ids
+    now = make_prompt(model, messages, policy, tools).token_ids
     longer = Message(draft.role, draft.content + "\n\nand more")
-    return now[: num_common_tokens(now, make_prompt(model, [*before, longer], policy).token_ids)]
+    return now[: num_common_tokens(now, make_prompt(model, [*before, longer], policy, tools).token_ids)]

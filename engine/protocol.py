@@ -116,12 +116,16 @@ class PrefillDraft:
 
     ``messages`` end with the draft as it is now, or a part that will hardly change: what was pasted or attached.
     A new draft takes the place of the last one, and a request of the same conversation takes over what was read.
-    Without messages reading ends. Never answered.
+    ``tools`` are those that the request will offer. With ``only_kept`` nothing is computed: what the disk has of
+    the conversation comes back, so that it is there when the person sends. Without messages reading ends. Never
+    answered.
     """
 
     conversation_id: str
     messages: tuple[Message, ...] = ()
     context_policy: ContextPolicy = ContextPolicy.STOP
+    tools: tuple[Tool, ...] = ()
+    only_kept: bool = False
 
 
 @dataclass(frozen=True)

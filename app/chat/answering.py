@@ -202,6 +202,7 @@ class Answering(QObject):
             sampling=SamplingParams(temperature=0.0),
             max_tokens=1,
             logprobs=MAX_ALTERNATIVES,
+            context_policy=self.context_policy(conversation),
             conversation_id=conversation.record.id,
             tools=self.tools(conversation),
         )

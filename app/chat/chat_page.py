@@ -254,6 +254,8 @@ class ChatPage(QWidget):
                 controller.select_sibling(message_id, 1)
             case MessageAction.REGENERATE:
                 controller.regenerate(message_id)
+            case MessageAction.DROP_TURNS:
+                controller.drop_turns(message_id)
             case MessageAction.REPRODUCE:
                 controller.reproduce(message_id)
             case MessageAction.CONTINUE:

@@ -16,12 +16,12 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWi
 
 from app.theme import Theme
 from app.translation import tr
-from app.widgets.label import Label
+from app.widgets.label import ElidingLabel, Label
 from app.widgets.meter import Meter
 from engine.protocol import TokenProbability
 
 MAX_ALTERNATIVES = 8
-_WIDTH_PX = 300
+_WIDTH_PX = 320
 _SHOWN_SPACES = str.maketrans({"\n": "⏎", "\t": "⇥", " ": "·"})
 
 
@@ -115,8 +115,10 @@ class CloserLookPopup(QFrame):
         row.setAccessibleName(f"{token.text.strip() or words}, {percent(share)}")
         inside = QHBoxLayout(row)
         inside.setContentsMargins(px(8), 0, px(8), 0)
-        text = Label(words[:24], "strong" if token.text.strip() == self._word else "")
-        text.setFont(theme.mono_font())
+        look = "" if token.text else "muted"
+        text = ElidingLabel(words, "strong" if token.text and token.text.strip() == self._word else look)
+        if token.text:
+            text.setFont(theme.mono_font())
         meter = Meter(theme, tr("Probability"))
         meter.setFixedWidth(px(72))
         meter.set_shares(0.0, share)

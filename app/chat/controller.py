@@ -32,7 +32,7 @@ from app.settings import Settings
 from app.storage.records import ConversationRecord, MessageStatus
 from app.storage.store import ChatStore
 from app.translation import tr
-from engine.protocol import ModelInfo
+from engine.protocol import ContextPolicy, ModelInfo
 
 
 class ChatController(QObject):
@@ -269,6 +269,12 @@ class ChatController(QObject):
         else:
             self.notice.emit(tr("There is no message that this answer could be written anew for."))
 
+    def drop_turns(self, message_id: str) -> None:
+        """Answer again without the oldest turns, and let the chat go on like that when it is full."""
+        record = self._collection.record(self._current_id)
+        self.set_options({**record.options, "context_policy": ContextPolicy.KEEP_RECENT.value})
+        self.regenerate(message_id)
+
     def reproduce(self, message_id: str) -> None:
         """Write an answer again with the seed that it was drawn with."""
         if self._branching.reproduce(self._current_id, message_id):
@@ -366,10 +372,12 @@ class ChatController(QObject):
         self._settings.set("last_conversation", conversation_id)
         self.conversation_opened.emit(conversation_id)
         self._context_use.report()
+        self._drafts.opened(conversation_id, self.current_conversation.draft)
 
     def _on_model_loaded(self, info: ModelInfo) -> None:
         self.model_loaded.emit(info)
         self._context_use.report()
+        self._drafts.opened(self._current_id, self.current_conversation.draft)
 
     def _on_model_ejected(self) -> None:
         self.model_ejected.emit()

@@ -48,12 +48,18 @@ class DraftReader(QObject):
         self._conversation_id = ""
         self._text = ""
         self._is_reading = False
+        self._is_new = False
         self._delay = Throttle(DELAY_MS, self._look, self)
 
     def follow(self, conversation_id: str, text: str) -> None:
         """The draft of a conversation is ``text`` now; looked at when typing pauses."""
         self._conversation_id, self._text = conversation_id, clean_text(text)
         self._delay.delay()
+
+    def opened(self, conversation_id: str, draft: str) -> None:
+        """A conversation is looked at, or a model is there for it: what the disk has of it comes back meanwhile."""
+        self._is_new = conversation_id in self._collection and len(self._collection.tree(conversation_id)) > 0
+        self.follow(conversation_id, draft)
 
     def close(self) -> None:
         """Look at nothing any more."""
@@ -69,13 +75,18 @@ class DraftReader(QObject):
     def _read_ahead(self, draft: str) -> None:
         """Let the engine read the draft after the conversation so far, while it has nothing else to do."""
         is_worth_it = len(draft) >= MIN_READ_AHEAD and bool(self._settings.value("reads_ahead"))
-        is_worth_it = is_worth_it and not self._answering.is_busy(self._conversation_id)
-        if is_worth_it:
-            tree = self._collection.tree(self._conversation_id)
-            is_worth_it = not self._answering.tools(tree)  # a draft is read without: nothing would be reused
-        if is_worth_it:
-            messages = (*self._answering.prompt(tree, tree.record.active_leaf_id), Message(Role.USER, draft))
-            self._client.read_ahead(self._conversation_id, messages, self._answering.context_policy(tree))
+        is_busy = self._answering.is_busy(self._conversation_id)
+        is_worth_it = is_worth_it and not is_busy
+        tree = self._collection.tree(self._conversation_id)
+        is_new, self._is_new = self._is_new, False
+        if is_worth_it or (is_new and not is_busy):
+            self._client.read_ahead(
+                self._conversation_id,
+                (*self._answering.prompt(tree, tree.record.active_leaf_id), Message(Role.USER, draft)),
+                self._answering.context_policy(tree),
+                self._answering.tools(tree),
+                only_kept=not is_worth_it,
+            )
         elif self._is_reading:
             self._client.read_ahead(self._conversation_id)
         self._is_reading = is_worth_it

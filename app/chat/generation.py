@@ -28,6 +28,8 @@ from engine.protocol import (
     ToolCalled,
 )
 
+CAN_DROP_TURNS = "can_drop_turns"
+"""In the figures of an answer that failed: without the conversation's oldest turns it would not have."""
 SAVE_INTERVAL_MS = 700  # with the write itself a killed process loses less than a second
 
 
@@ -127,7 +129,12 @@ class Generation(QObject):
                     stats["structured"] = {**asdict(event.structured), "num_tokens": num_tokens}
                 self.end(MessageStatus.STOPPED if is_aborted else MessageStatus.COMPLETE, stats=stats)
             case RequestFailed():
-                self.end(MessageStatus.FAILED, error=event.message)
+                can_drop_turns = event.overflow is not None and event.overflow.can_drop_turns
+                self.end(
+                    MessageStatus.FAILED,
+                    error=event.message,
+                    stats={CAN_DROP_TURNS: True} if can_drop_turns else None,
+                )
 
     def sync(self) -> MessageRecord:
         """Put the text so far into the tree and return the message."""

@@ -20,6 +20,7 @@ class MessageAction(str, Enum):
     REPRODUCE = "reproduce"
     PREVIOUS = "previous"
     NEXT = "next"
+    DROP_TURNS = "drop_turns"
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,9 @@ class FakeController(QObject):
     def regenerate(self, message_id: str) -> None:
         self.calls.append(("regenerate", message_id))
 
+    def drop_turns(self, message_id: str) -> None:
+        self.calls.append(("drop_turns", message_id))
+
     def reproduce(self, message_id: str) -> None:
         self.calls.append(("reproduce", message_id))
 

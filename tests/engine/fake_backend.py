@@ -49,6 +49,7 @@ class FakeBackend:
         self.before_run = before_run
         self.num_computed_tokens = 0
         self.num_copied_blocks = 0
+        self.num_written_blocks = 0  # brought from elsewhere
         self.is_closed = threading.Event()
         self.poison: int | None = None  # a token after which all logits are NaN
         self._stored = np.full((num_blocks, BLOCK_SIZE), -1, dtype=np.int32)
@@ -103,6 +104,7 @@ class FakeBackend:
 
     def write_blocks(self, block_ids: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
         self._stored[block_ids] = np.ascontiguousarray(data).view(np.int32)
+        self.num_written_blocks += len(block_ids)
 
     def close(self) -> None:
         self.is_closed.set()

@@ -12,6 +12,7 @@ import pytest
 
 from engine import EngineConfig, conversations
 from engine.cache import restoration, snapshot_store
+from engine.model.plan import BLOCK_SIZE
 from engine.protocol import (
     AbortRequest,
     AskSnapshotStorage,
@@ -20,11 +21,14 @@ from engine.protocol import (
     ForgetConversation,
     GenerateRequest,
     LoadModel,
+    Message,
     ModelEjected,
     ModelLoaded,
+    PrefillDraft,
     RequestFinished,
     RequestStats,
     RereadReason,
+    Role,
     SetSnapshotQuota,
     SnapshotStorage,
 )
@@ -95,6 +99,23 @@ def test_a_conversation_is_written_at_exit_and_its_answer_given_anew_without_rea
         stats = _ask(log, "again", TALE)
         assert stats.num_snapshot_tokens == stats.num_reused_tokens == len(TALE)
         assert loads.backends[-1].num_computed_tokens == 19, "the answer's alone"
+
+
+def test_what_the_disk_has_comes_back_before_it_is_asked_for(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+    loads = FakeLoads(snapshot_key=KEY)
+    with _started(tmp_path, loads) as log:
+        log.submit(PrefillDraft("chat", (Message(Role.USER, TALE),), only_kept=True))
+        backend = loads.backends[-1]
+        deadline = time.monotonic() + 20
+        while backend.num_written_blocks < len(TALE) // BLOCK_SIZE and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert backend.num_computed_tokens == 0, "brought, not read"
+        stats = _ask(log, "again", TALE + " And then?")
+        assert stats.num_reused_tokens >= len(TALE)
+        assert stats.num_snapshot_tokens == 0, "it was there already"
+        assert stats.reread_reason is RereadReason.NOTHING
 
 
 def test_each_branch_is_given_anew_after_a_start_without_reading(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.closer_look import CloserLook, CloserLookPopup, percent, place_in_source, prefix_before
 from app.theme import Theme
-from engine.protocol import Role, TokenAlternatives, TokenProbability
+from engine.protocol import ContextPolicy, Role, TokenAlternatives, TokenProbability
 from tests.app.conftest import Bench
 
 
@@ -52,6 +52,7 @@ def test_the_model_is_asked_for_that_place_alone(bench: Bench) -> None:
         (Role.ASSISTANT, "red"),
     ]
     assert (request.max_tokens, request.logprobs) == (1, 8)
+    assert request.context_policy is ContextPolicy.KEEP_RECENT, "as the answer was given"
     tokens = (TokenProbability(5, " is", -0.2), TokenProbability(6, "", -2.0))
     bench.engine.on_event(TokenAlternatives(request_id, 1, 5, " is", tokens[0], tokens))
     bench.engine.finish(request_id)

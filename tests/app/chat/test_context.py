@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from app.chat.answer import Answer
+from app.chat.chat_page import ChatPage
 from app.chat.conversation import MessageView
 from app.chat.transcript import Transcript
 from app.storage.records import MessageRecord
 from app.theme import Theme
 from engine.protocol import (
     Command,
+    ContextOverflow,
     ContextPolicy,
     ContextShifted,
     LoadModel,
     PrefillDraft,
     Priority,
+    RequestFailed,
     Role,
     SetPriority,
 )
@@ -69,6 +74,52 @@ def test_an_answer_that_reads_everything_again_ends_the_line(bench: Bench) -> No
     assert bench.controller.context_start == "", "a larger context was loaded meanwhile"
 
 
+def test_a_chat_that_stopped_because_it_is_full_goes_on_without_its_oldest_turns(
+    bench: Bench, theme: Theme, qtbot: QtBot, make_bench: BenchMaker
+) -> None:
+    bench.controller.set_options({"context_policy": "stop", "temperature": 0.2})
+    bench.ask("first", "one")
+    bench.controller.send("second")
+    overflow = ContextOverflow(3000, False, 2048, can_drop_turns=True)
+    bench.engine.on_event(RequestFailed(bench.request(), "It does not fit.", overflow))
+    bench.wait_idle()
+    bench.settle()
+    make_bench.close(bench)
+    bench = make_bench()
+    page = ChatPage(bench.controller, theme)
+    qtbot.addWidget(page)
+    page.resize(800, 600)
+    page.show()
+    bench.controller.open_conversation(bench.controller.current_id)
+
+    def offers() -> list[QPushButton]:
+        return [b for b in page.findChildren(QPushButton) if b.text() == "Go on without the oldest turns"]
+
+    [offer] = offers()
+    qtbot.waitUntil(offer.isVisible, timeout=2000)
+    offer.click()
+    bench.qtbot.waitUntil(lambda: bool(bench.engine.requests), timeout=3000)
+    request = bench.engine.requests[-1]
+    assert request.context_policy is ContextPolicy.KEEP_RECENT
+    assert request.messages[-1].content == "second"
+    assert bench.controller.current_conversation.options == {"context_policy": "keep_recent", "temperature": 0.2}
+    bench.engine.finish(request.request_id)
+    bench.wait_idle()
+    assert bench.controller.current_messages[-1].num_siblings == 2, "the refusal is another version"
+    assert not any(offer.isVisible() for offer in offers())
+
+
+def test_a_message_that_is_too_long_by_itself_is_offered_nothing(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
+    bench.controller.send("much too long")
+    overflow = ContextOverflow(3000, False, 2048, can_drop_turns=False)
+    bench.engine.on_event(RequestFailed(bench.request(), "It does not fit.", overflow))
+    bench.wait_idle()
+    answer = Answer(theme, bench.controller.current_messages[-1])
+    qtbot.addWidget(answer)
+    answer.set_open(True)
+    assert "Go on without the oldest turns" not in [button.text() for button in answer.findChildren(QPushButton)]
+
+
 def test_the_visible_chat_is_computed_first(bench: Bench) -> None:
     bench.controller.send("first")
     first = bench.request()
@@ -103,6 +154,36 @@ def test_a_long_draft_is_read_ahead_and_a_short_one_is_not(bench: Bench) -> None
     bench.controller.count_tokens("long " * 300)
     bench.qtbot.wait(250)
     assert len(_commands(bench, PrefillDraft)) == 2
+
+
+def test_a_draft_is_read_with_the_functions_that_the_request_will_offer(bench: Bench) -> None:
+    bench.controller.set_options({"tools": '[{"name": "get_time"}]'})
+    bench.controller.count_tokens("long " * 200)
+    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)), timeout=2000)
+    [draft] = _commands(bench, PrefillDraft)
+    assert isinstance(draft, PrefillDraft)
+    assert [tool.name for tool in draft.tools] == ["get_time"]
+    assert not draft.only_kept
+
+
+def test_what_the_disk_has_of_a_chat_comes_back_when_it_is_opened(bench: Bench, make_bench: BenchMaker) -> None:
+    bench.ask("first", "one")
+    chat = bench.controller.current_id
+    bench.controller.new_conversation()
+    bench.qtbot.wait(250)
+    assert _commands(bench, PrefillDraft) == [], "an empty chat has nothing there"
+    bench.controller.open_conversation(chat)
+    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)), timeout=2000)
+    [recalled] = _commands(bench, PrefillDraft)
+    assert isinstance(recalled, PrefillDraft)
+    assert recalled.conversation_id == chat
+    assert recalled.only_kept
+    assert [message.content for message in recalled.messages] == ["first", "one", ""]
+    bench.settle()
+    make_bench.close(bench)
+    again = make_bench()
+    again.qtbot.waitUntil(lambda: bool(_commands(again, PrefillDraft)), timeout=2000)
+    assert len(_commands(again, PrefillDraft)) == 1, "at a start, once the model is there"
 
 
 def test_an_attachment_is_read_ahead_with_the_draft(bench: Bench) -> None:
