@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QFontMetrics, QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.theme import Theme
 from app.translation import tr
-from app.widgets.label import ElidingLabel, Label
+from app.widgets.label import Label
 from app.widgets.meter import Meter
 from engine.protocol import TokenProbability
 
@@ -115,10 +115,10 @@ class CloserLookPopup(QFrame):
         row.setAccessibleName(f"{token.text.strip() or words}, {percent(share)}")
         inside = QHBoxLayout(row)
         inside.setContentsMargins(px(8), 0, px(8), 0)
-        look = "" if token.text else "muted"
-        text = ElidingLabel(words, "strong" if token.text and token.text.strip() == self._word else look)
-        if token.text:
-            text.setFont(theme.mono_font())
+        text = Label("", ("strong" if token.text.strip() == self._word else "") if token.text else "muted")
+        font = theme.mono_font() if token.text else text.font()
+        text.setFont(font)
+        text.setText(QFontMetrics(font).elidedText(words, Qt.TextElideMode.ElideRight, px(_WIDTH_PX - 176)))
         meter = Meter(theme, tr("Probability"))
         meter.setFixedWidth(px(72))
         meter.set_shares(0.0, share)

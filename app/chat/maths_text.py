@@ -97,7 +97,9 @@ def fragments(block: QTextBlock) -> Iterator[QTextFragment]:
 
 def _formula(source: str, is_display: bool, text_format: QTextCharFormat, theme: Theme) -> Formula:
     pixel_size = float(text_format.font().pixelSize())
-    ratio = QApplication.primaryScreen().devicePixelRatio()
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    ratio = application.devicePixelRatio()  # of the finest screen, for the window may be moved there
     colour = text_format.foreground().color().name()
     return Formula(source.strip(), is_display, pixel_size * 1.12 if pixel_size > 0 else theme.px(15), colour, ratio)
 

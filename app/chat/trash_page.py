@@ -181,6 +181,7 @@ class TrashPage(QWidget):
             if has_any
             else tr("The trash is empty. A deleted chat is kept here for {days} days.", days=KEPT_DAYS)
         )
+        self._words.setAlignment(Qt.AlignmentFlag.AlignLeft if has_any else Qt.AlignmentFlag.AlignCenter)
         self.list.setVisible(has_any)
         self._restore.setEnabled(has_chosen)
         self._purge.setEnabled(has_chosen)

@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.settings import Settings
 from app.theme import DARK, LIGHT, Theme, apply_theme, pixmap
-from app.theme.icons import ICONS
+from app.theme.icons import ICONS, icon
 from app.theme.stylesheet import build_stylesheet
 
 APP = Path(__file__).resolve().parents[3] / "app"
@@ -77,6 +78,13 @@ def test_icons_are_drawn_in_the_colour_asked_for(path: Path, qapp: QApplication)
     colours = [image.pixelColor(x, y) for x in range(48) for y in range(48)]
     seen = {colour.name().upper() for colour in colours if colour.alpha() == 255}
     assert "#A34818" in seen or path.stem == "fireside"
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.25, 1.5, 2.0])
+def test_icons_are_drawn_for_the_screens_pixels(ratio: float, qapp: QApplication) -> None:
+    shown = icon("sliders", "#A34818", 16).pixmap(QSize(16, 16), ratio)
+    assert (shown.width(), shown.devicePixelRatio()) == (16 * ratio, ratio)
+    assert shown.toImage() == pixmap("sliders", "#A34818", 16, ratio).toImage(), "drawn so, not stretched"
 
 
 def test_every_icon_that_the_app_names_exists_and_is_used() -> None:
