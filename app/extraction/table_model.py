@@ -114,7 +114,11 @@ class ResultsModel(QAbstractTableModel):
             is_first = column == 2
             return "…" if is_first and self._workspace.is_asked(row) else ""
         if column == 2 + len(self._columns):
-            return "" if result.error else f"{1 - result.doubt:.0%}".replace("%", " %") + _mark(result)
+            return (
+                ""
+                if result.error or not result.has_certainty
+                else f"{1 - result.doubt:.0%}".replace("%", " %") + _mark(result)
+            )
         if result.error:
             return result.error if column == 2 else ""
         return _shown(self._value(result, self._columns[column - 2]))
@@ -134,7 +138,7 @@ class ResultsModel(QAbstractTableModel):
         if result is None:
             return 3, row, ""
         if column == 2 + len(self._columns):
-            return 0, -1.0 if result.error else 1.0 - result.doubt, ""
+            return 0 if result.has_certainty else 1, -1.0 if result.error else 1.0 - result.doubt, ""
         value = self._value(result, self._columns[column - 2])
         if isinstance(value, int | float) and not isinstance(value, bool):
             return 0, value, ""
@@ -149,7 +153,13 @@ class ResultsModel(QAbstractTableModel):
         if result.error:
             return result.error
         if column == 2 + len(self._columns) and result.certainty:
-            lines = [f"{path.removeprefix('/')}: {share:.0%}" for path, share in result.certainty.items()]
+            judged = result.judged
+            lines = [
+                f"{path.removeprefix('/')}: {share * 100:.0f} %"
+                if path in judged
+                else tr("{name}: a long text, which is not judged", name=path.removeprefix("/"))
+                for path, share in result.certainty.items()
+            ]
             return "\n".join(lines[:30])
         return None
 
@@ -160,7 +170,7 @@ class ResultsModel(QAbstractTableModel):
             return QBrush(self._theme.colour("caution"))
         if column == 2 + len(self._columns):
             return QBrush(self._theme.colour("caution" if result.doubt > DOUBTFUL else "good"))
-        share = result.certainty.get(self._columns[column - 2].pointer)
+        share = result.judged.get(self._columns[column - 2].pointer)
         is_doubted = share is not None and 1.0 - share > DOUBTFUL and not result.is_edited
         return QBrush(self._theme.colour("caution")) if is_doubted else None
 

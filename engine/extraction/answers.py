@@ -25,6 +25,19 @@ def parse_answer(text: str) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def value_at_pointer(value: Any, pointer: str) -> Any:
+    """What stands at a JSON pointer (RFC 6901); None where nothing does."""
+    for step in pointer.split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
 def well_formed(value: Any) -> Any:
     """A value that a file can hold: U+FFFD for half characters (``\\ud800``), None for NaN and infinity."""
     if isinstance(value, str):

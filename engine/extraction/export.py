@@ -64,7 +64,7 @@ def _table(source: Source, journal: Journal, results: Sequence[RowResult]) -> tu
     rows = []
     for result, row in zip(results, values, strict=True):
         shown = source.rows[result.row].label
-        certainty = None if result.error else round(1.0 - result.doubt, 4)
+        certainty = round(1.0 - result.doubt, 4) if result.has_certainty and not result.error else None
         cells = [row.get(column) for column in used]
         rows.append([int(shown) if is_numbered else shown, *cells, certainty, result.error or None])
     return header, rows
@@ -111,7 +111,10 @@ def _json(source: Source, results: Sequence[RowResult], suffix: str) -> str:
         | (
             {"error": result.error}
             if result.error
-            else {"value": result.value, "certainty": round(1.0 - result.doubt, 4)}
+            else {
+                "value": result.value,
+                "certainty": round(1.0 - result.doubt, 4) if result.has_certainty else None,
+            }
         )
         for result in results
     ]

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
-from engine.extraction.answers import parse_answer, well_formed
+from engine.extraction.answers import parse_answer, value_at_pointer, well_formed
 
 FORMAT_KEY = "fireside_extraction"
 FORMAT = 1
+PROSE_CHARACTERS = 80
+"""A longer text is no name, number or date that is right or wrong, but prose."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,25 @@ class RowResult:
     is_edited: bool = False
 
     @property
+    def judged(self) -> dict[str, float]:
+        """``certainty`` without long texts: they could be worded in many ways, so that each is improbable."""
+        return {path: share for path, share in self.certainty.items() if not self._is_prose(path)}
+
+    @property
     def doubt(self) -> float:
-        """Of its least certain value, from 0 to 1; what the person wrote is beyond doubt."""
+        """Of its least certain value that is judged, from 0 to 1; what the person wrote is beyond doubt."""
         if self.error:
             return 1.0
-        return 0.0 if self.is_edited else 1.0 - min(self.certainty.values(), default=1.0)
+        return 0.0 if self.is_edited else 1.0 - min(self.judged.values(), default=1.0)
+
+    @property
+    def has_certainty(self) -> bool:
+        """Something of it is judged; of long texts alone nothing is."""
+        return self.is_edited or not self.certainty or bool(self.judged)
+
+    def _is_prose(self, pointer: str) -> bool:
+        value = value_at_pointer(self.value, pointer)
+        return isinstance(value, str) and len(value) > PROSE_CHARACTERS
 
 
 @dataclass(frozen=True)

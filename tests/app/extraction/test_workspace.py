@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,18 @@ def test_pause_gives_rows_back_and_a_failed_row_can_be_asked_again(bench: Bench)
     _answer(bench)
     bench.qtbot.waitUntil(lambda: workspace.is_finished, timeout=3000)
     assert journal.results[0].error == ""
+
+
+def test_a_long_text_makes_no_row_doubtful(bench: Bench, theme: Theme) -> None:
+    workspace = _started(bench, "one")
+    model = ResultsModel(workspace, theme)
+    _answer(bench, json.dumps({"a": "It says. " * 20, "b": {"n": 2}}), certainty=0.02)
+    _wait_results(bench, 1)
+    assert model.index(0, 4).data() == "99 %"
+    shown = model.index(0, 2).data(Qt.ItemDataRole.ForegroundRole)
+    assert shown is None, "its cell is not marked either"
+    explanation = model.index(0, 4).data(Qt.ItemDataRole.ToolTipRole)
+    assert explanation.splitlines() == ["a: a long text, which is not judged", "b/n: 99 %"]
 
 
 def test_an_answer_is_edited_and_exported(bench: Bench, tmp_path: Path, theme: Theme) -> None:

@@ -149,3 +149,11 @@ def test_columns_of_the_answer_keep_their_names(tmp_path: Path) -> None:
         "row_2": "1", "certainty": "sure", "row": "r", "error": "e", "a.b": "dot", "a.b_2": "group",
         "certainty_2": "1.0", "error_2": "",
     }  # fmt: skip
+
+
+def test_a_row_of_nothing_but_a_long_text_has_no_certainty(filled: tuple[Source, Journal], tmp_path: Path) -> None:
+    source, journal = filled
+    journal.add(RowResult(0, {"name": "It says. " * 20}, {"/name": 0.01}))
+    write_results(tmp_path / "out.jsonl", source, journal)
+    first = json.loads((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert first["certainty"] is None

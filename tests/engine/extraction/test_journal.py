@@ -74,6 +74,19 @@ def test_doubt() -> None:
     assert RowResult(0, {}).doubt == 0.0
 
 
+def test_long_texts_are_not_judged() -> None:
+    value = {"kind": "bill", "a/b": ["short", "It says that " * 10], "summary": "It says that " * 10}
+    certainty = {"/kind": 0.9, "/a~1b/0": 0.8, "/a~1b/1": 0.01, "/summary": 0.02}
+    result = RowResult(0, value, certainty)
+    assert result.judged == {"/kind": 0.9, "/a~1b/0": 0.8}
+    assert result.doubt == pytest.approx(0.2)
+    assert result.has_certainty
+    only_prose = RowResult(0, value, {"/summary": 0.02})
+    assert not only_prose.has_certainty, "neither sure nor in doubt"
+    assert RowResult(0, "x" * 200, {"": 0.1}).judged == {}
+    assert RowResult(0, {}, {"/gone": 0.5}).doubt == 0.5
+
+
 _WRITER = """
 import sys
 from pathlib import Path
