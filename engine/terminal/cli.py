@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from engine.bench import chat_command as chat_bench
 from engine.bench import command as bench
@@ -63,10 +64,18 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says which commands there are where none is named."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.endswith(": COMMAND"):
+            self.print_help(sys.stderr)
+            self.exit(2, f"\n{self.prog}: name one of the commands.\n")
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m engine", description="Language models on this machine, from the terminal."
-    )
+    parser = _Parser(prog="python -m engine", description="Language models on this machine, from the terminal.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_chat(commands)
     _add_generate(commands)

@@ -71,8 +71,9 @@ def tokenize(arguments: argparse.Namespace, output: Output) -> int:
         ]
     tokens = [piece.decode("utf-8", errors="backslashreplace") for piece in pieces]
     output.json({"num_tokens": len(token_ids), "token_ids": token_ids, "tokens": tokens})
-    for token_id, token in zip(token_ids, tokens, strict=True):
-        output.text(f"{token_id:>8}  {token!r}")
+    for token_id, token, piece in zip(token_ids, tokens, pieces, strict=True):
+        shown = repr(token) if token.encode() == piece else repr(piece).removeprefix("b")
+        output.text(f"{token_id:>8}  {shown}")
     output.text(f"{len(token_ids):,} tokens")
     return 0
 

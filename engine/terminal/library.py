@@ -140,6 +140,11 @@ _parameters.__name__ = "number of parameters"  # what argparse calls it
 
 def inspect_repository(arguments: argparse.Namespace, output: Output) -> int:
     """Print the versions of a repository, or the header of one of them."""
+    if Path(arguments.repository).exists():
+        raise EngineError(
+            f"{arguments.repository} is on this machine: `inspect` without `models` shows it; "
+            "`models inspect` asks the hub for OWNER/NAME."
+        )
     from engine.hub.remote_header import fetch_header
     from engine.loader import tensor_type_name
 

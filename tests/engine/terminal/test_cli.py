@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
@@ -101,6 +102,23 @@ def test_tokenize_equals_the_goldens(terminal: Terminal, smollm2_path: Path, gol
 def test_tokenize_keeps_control_tokens_out_unless_told(terminal: Terminal, smollm2_path: Path) -> None:
     assert terminal.json("tokenize", smollm2_path, "<|im_end|>", "--specials")["token_ids"] == [2]
     assert terminal.json("tokenize", smollm2_path, "<|im_end|>")["num_tokens"] > 1
+
+
+def test_tokenize_shows_bytes_and_backslashes_as_they_are(terminal: Terminal, smollm2_path: Path) -> None:
+    assert terminal.run("tokenize", smollm2_path, "😀 \\x") == 0
+    shown = [ast.literal_eval(line.split(maxsplit=1)[1]) for line in terminal.out.splitlines()[:-1]]
+    assert "".join(shown) == "\xf0\x9f\x98\x80 \\x"
+
+
+def test_without_a_command_the_commands_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, known in (([], "tokenize"), (["models"], "download")):
+        with pytest.raises(SystemExit) as left:
+            main(command)
+        assert left.value.code == 2
+        printed = capsys.readouterr()
+        assert not printed.out
+        assert known in printed.err
+        assert printed.err.endswith(": name one of the commands.\n")
 
 
 def test_tokenize_with_the_first_token_of_a_prompt(terminal: Terminal, gemma3_path: Path) -> None:
