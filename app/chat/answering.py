@@ -51,6 +51,7 @@ class Answering(QObject):
         delta(Generation, channel value, text), reading(Generation, computed, total, reused): its progress.
         shifted(Generation): other messages are outside the context now.
         notice(text): one sentence for the person.
+        waiting(text): a message waits for a model; holds until one is loaded or the load fails.
     """
 
     started = Signal(object)
@@ -59,6 +60,7 @@ class Answering(QObject):
     reading = Signal(object, int, int, int)
     shifted = Signal(object)
     notice = Signal(str)
+    waiting = Signal(str)
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class Answering(QObject):
         )
         self.started.emit(generation)
         if self._session.info is None:
-            self.notice.emit(self._session.ensure())
+            self.waiting.emit(self._session.ensure())
 
     def context_policy(self, conversation: Conversation) -> ContextPolicy:
         """What happens when the conversation outgrows the context."""

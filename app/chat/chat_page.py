@@ -55,6 +55,7 @@ class ChatPage(QWidget):
         self._shown_id = ""
         self._loading_name = ""
         self._failure = ""
+        self._waiting = ""
         self._look = ("", QPoint())
         self.transcript = Transcript(theme)
         self.empty = EmptyState(theme, can_find=can_find_models)
@@ -165,6 +166,7 @@ class ChatPage(QWidget):
         controller.context_shifted.connect(self._on_shifted)
         controller.looked_closer.connect(self._on_looked)
         controller.notice.connect(self.show_notice)
+        controller.waiting.connect(self._on_waiting)
         controller.model_loading.connect(self._on_model_loading)
         controller.model_loaded.connect(self._on_model_loaded)
         controller.model_failed.connect(self._on_model_failed)
@@ -218,18 +220,26 @@ class ChatPage(QWidget):
     def _on_generation(self, conversation_id: str, _message_id: str) -> None:
         if conversation_id == self._shown_id:
             self._refresh()
+            if not self._controller.is_generating:
+                self.notice_bar.withdraw(self._waiting)
 
     def _on_model_loading(self, name: str, _fraction: float, _message: str) -> None:
         if name != self._loading_name or self._failure:
             self._loading_name, self._failure = name, ""
             self._refresh_empty()
 
+    def _on_waiting(self, text: str) -> None:
+        self._waiting = text
+        self.notice_bar.show_text(text)
+
     def _on_model_loaded(self, _info: ModelInfo) -> None:
         self._loading_name = self._failure = ""
+        self.notice_bar.withdraw(self._waiting)
         self._refresh_empty()
 
     def _on_model_failed(self, reason: str) -> None:
         self._loading_name, self._failure = "", reason
+        self.notice_bar.withdraw(self._waiting)
         self._refresh_empty()
         if self._stack.currentWidget() is self.transcript:
             self.show_notice(reason)

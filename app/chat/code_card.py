@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -16,7 +15,6 @@ from PySide6.QtGui import (
     QTextOption,
 )
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QTextBrowser,
@@ -33,6 +31,7 @@ from app.chat.text_view import TextView
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import TextButton
+from app.widgets.file_dialogs import choose_target
 from app.widgets.label import Label
 
 _CODE_LINE_PX = 20
@@ -185,14 +184,14 @@ class CodeCard(QFrame):
 
     def _on_save(self) -> None:
         suggestion = f"snippet{file_suffix(self._language)}"
-        name, _ = QFileDialog.getSaveFileName(self, tr("Save the code"), suggestion)
-        if not name:
+        path = choose_target(self, tr("Save the code"), suggestion)
+        if path is None:
             return
         try:
-            Path(name).write_text(self._code + "\n", encoding="utf-8")
+            path.write_text(self._code + "\n", encoding="utf-8")
         except OSError as error:
             self.notice.emit(
-                tr("{name} could not be saved: {strerror}.", name=Path(name).name, strerror=error.strerror or error)
+                tr("{name} could not be saved: {strerror}.", name=path.name, strerror=error.strerror or error)
             )
 
 

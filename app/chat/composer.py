@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.attachment_chips import AttachmentChips
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
+from app.widgets.file_dialogs import choose_files
 from app.widgets.growing_edit import GrowingEdit
-from app.widgets.label import Label
+from app.widgets.label import ElidingLabel, Label
 
 _COUNT_AFTER_MS = 250
 _HINT = tr("Enter sends · Shift+Enter new line")
@@ -62,7 +62,7 @@ class Composer(QWidget):
         self._count = Label("", "muted")
         self._count.setAccessibleName(tr("Length of the message"))
         self._button = LookButton(theme, tr("Send"), "primary")
-        self._promise = Label(tr("Everything stays on this machine."), "muted")
+        self._promise = ElidingLabel(tr("Everything stays on this machine."), "muted")
         self._hint = Label(_HINT, "muted")
         self._inside = QVBoxLayout(self._frame)
         self._foot = QHBoxLayout()
@@ -76,8 +76,7 @@ class Composer(QWidget):
         self._inside.addWidget(self.edit)
         self._inside.addLayout(self._foot)
         self._below = QHBoxLayout()
-        self._below.addWidget(self._promise)
-        self._below.addStretch(1)
+        self._below.addWidget(self._promise, 1)
         self._below.addWidget(self._hint)
         self._column = QVBoxLayout(self)
         self._column.addWidget(self._frame)
@@ -126,9 +125,8 @@ class Composer(QWidget):
 
     def choose_files(self) -> None:
         """Let the person choose files to attach."""
-        names, _ = QFileDialog.getOpenFileNames(self, tr("Attach files"))
-        if names:
-            self.files_given.emit([Path(name) for name in names])
+        if paths := choose_files(self, tr("Attach files")):
+            self.files_given.emit(paths)
 
     def set_busy(self, is_busy: bool) -> None:
         """An answer is being written: the button stops it."""

@@ -64,6 +64,7 @@ class ChatController(QObject):
     models_changed = Signal()
     context_used = Signal(int, int, int)  # tokens used, reused, total; of the open conversation
     notice = Signal(str)
+    waiting = Signal(str)  # why a message is not answered yet; until a model is loaded or its load fails
     cost_known = Signal(int, float, float)  # tokens of the draft, share of the context, seconds to read; 0 unknown
     context_shifted = Signal(str)  # conversation id: other messages are outside the context now
     looked_closer = Signal(object)  # CloserLook
@@ -118,6 +119,7 @@ class ChatController(QObject):
         for source in (self.attachments, self.exchange, self._client, self._session, self._answering):
             source.notice.connect(self.notice)
         store.trouble.connect(self.notice)
+        self._answering.waiting.connect(self.waiting)
 
     # ------------------------------------------------------------------------------------ what there is
 

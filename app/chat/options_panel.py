@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QInputDialog,
@@ -26,6 +24,7 @@ from app.settings import Settings
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import ElidingButton, IconButton
+from app.widgets.file_dialogs import choose_file, choose_target
 from app.widgets.label import Label
 from app.widgets.setting_row import SettingRow
 from engine.errors import InputError
@@ -185,20 +184,18 @@ class OptionsPanel(QFrame):
             self._controller.presets.rename(preset_id, new_name)
 
     def _write_file(self, preset_id: str, name: str) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, tr("Share the preset"), f"{name}.json", tr("Presets (*.json)"))
-        if path:
+        path = choose_target(self, tr("Share the preset"), f"{name}.json", tr("Presets (*.json)"))
+        if path is not None:
             try:
-                self._controller.presets.write_file(preset_id, Path(path))
+                self._controller.presets.write_file(preset_id, path)
             except PresetError as error:
                 self.notice.emit(str(error))
 
     def _read_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(
-            self, tr("Take in a preset"), "", tr("Presets (*.json);;All files (*)")
-        )
-        if path:
+        path = choose_file(self, tr("Take in a preset"), tr("Presets (*.json);;All files (*)"))
+        if path is not None:
             try:
-                self._take(self._controller.presets.read_file(Path(path)).id)
+                self._take(self._controller.presets.read_file(path).id)
             except PresetError as error:
                 self.notice.emit(str(error))
 

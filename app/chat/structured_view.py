@@ -10,12 +10,13 @@ from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.blocks import displayable
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import SegmentedControl, TextButton
+from app.widgets.file_dialogs import choose_target
 from app.widgets.label import Label, plain_tooltip
 
 MAX_ROWS = 300
@@ -97,11 +98,14 @@ class StructuredView(QWidget):
             if leaf.value is None:
                 continue
             value = Label(displayable(leaf.value))
+            name.setMinimumHeight(value.sizeHint().height())  # smaller, yet on the value's first line
             value.setWordWrap(True)
             value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             grid.addWidget(value, row, 1)
             if (field := certain.get(leaf.path)) is not None:
-                grid.addWidget(self._certainty(field), row, 2, Qt.AlignmentFlag.AlignTop)
+                certainty = self._certainty(field)
+                certainty.setMinimumHeight(name.minimumHeight())
+                grid.addWidget(certainty, row, 2, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignRight)
 
     def _certainty(self, field: Mapping[str, Any]) -> Label:
         share = float(field.get("probability") or 0.0)
@@ -120,9 +124,9 @@ class StructuredView(QWidget):
         QTimer.singleShot(1200, self._copy, lambda: self._copy.setText(tr("Copy JSON")))
 
     def _on_save(self) -> None:
-        name, _ = QFileDialog.getSaveFileName(self, tr("Save JSON"), "answer.json", "JSON (*.json)")
-        if name:
-            self.save(Path(name))
+        path = choose_target(self, tr("Save JSON"), "answer.json", "JSON (*.json)")
+        if path is not None:
+            self.save(path)
 
     def save(self, path: Path) -> None:
         """Write the answer to a file."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QInputDialog,
@@ -25,6 +24,7 @@ from app.schema.library import SchemaLibrary
 from app.theme import Theme
 from app.translation import tr, trn
 from app.widgets.buttons import LookButton
+from app.widgets.file_dialogs import choose_file, choose_folder, choose_target
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import ElidingLabel, Label
 from app.widgets.notice_bar import NoticeBar
@@ -149,14 +149,14 @@ class ExtractionPage(QWidget):
 
     def _choose_file(self) -> None:
         kinds = tr("Tables and texts (*.csv *.tsv *.jsonl *.json *.xlsx *.txt *.md *.pdf);;All files (*)")
-        name, _ = QFileDialog.getOpenFileName(self, tr("Choose an input"), "", kinds)
-        if name:
-            self.choose_input(Path(name))
+        path = choose_file(self, tr("Choose an input"), kinds)
+        if path is not None:
+            self.choose_input(path)
 
     def _choose_folder(self) -> None:
-        name = QFileDialog.getExistingDirectory(self, tr("Choose a folder of texts"))
-        if name:
-            self.choose_input(Path(name))
+        path = choose_folder(self, tr("Choose a folder of texts"))
+        if path is not None:
+            self.choose_input(path)
 
     def _choose_lines(self) -> None:
         text, is_taken = QInputDialog.getMultiLineText(self, tr("Lines"), tr("Each line is a row"))
@@ -192,11 +192,9 @@ class ExtractionPage(QWidget):
             return
         kinds = tr("CSV (*.csv);;Excel (*.xlsx);;JSON (*.json);;JSON Lines (*.jsonl)")
         stem = Path(journal.task.name).stem
-        name, chosen = QFileDialog.getSaveFileName(self, tr("Export"), f"{stem} results.csv", kinds)
-        if name:
-            suffix = chosen[chosen.rfind("*") + 1 : -1] if chosen else ".csv"
-            path = Path(name)
-            self._workspace.export(path if path.suffix else path.with_suffix(suffix))
+        path = choose_target(self, tr("Export"), f"{stem} results.csv", kinds)
+        if path is not None:
+            self._workspace.export(path)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

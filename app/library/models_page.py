@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QInputDialog, QLineEdit, QMenu, QVBoxLayout, QWidget
 
 from app.downloads.download_card import DownloadCard
 from app.library.hub_results import HubResults
@@ -20,6 +20,7 @@ from app.library.starters import StarterOffer
 from app.library.storage_card import StorageCard
 from app.theme import Theme
 from app.translation import localised, tr, trn
+from app.widgets.file_dialogs import choose_files, choose_folder
 from app.widgets.label import ElidingLabel
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar, ScrollingColumn
@@ -223,11 +224,9 @@ class ModelsPage(QWidget):
         self.notice_bar.show_text(question, action_name=tr("Delete"), action=lambda: self._work.delete(model))
 
     def _choose_import(self) -> None:
-        names, _ = QFileDialog.getOpenFileNames(
-            self, tr("Add model files"), "", tr("Models (*.gguf);;All files (*)")
-        )
-        if names:
-            self._ask_import([Path(name) for name in names])
+        paths = choose_files(self, tr("Add model files"), tr("Models (*.gguf);;All files (*)"))
+        if paths:
+            self._ask_import(paths)
 
     def _ask_import(self, paths: list[Path]) -> None:
         """Copy, move or link: the person decides."""
@@ -241,14 +240,14 @@ class ModelsPage(QWidget):
         menu.exec(self.mapToGlobal(self.rect().center()))
 
     def _choose_folder(self) -> None:
-        if name := QFileDialog.getExistingDirectory(self, tr("Add a folder with models")):
-            self._work.add_folder(Path(name))
+        if (path := choose_folder(self, tr("Add a folder with models"))) is not None:
+            self._work.add_folder(path)
 
     def _choose_move(self) -> None:
         if self._work.queue.rows:
             self.notice_bar.show_text(tr("Finish or cancel the downloads first, then move the folder."))
-        elif name := QFileDialog.getExistingDirectory(self, tr("An empty folder for the models")):
-            self._work.move_folder(Path(name))
+        elif (path := choose_folder(self, tr("An empty folder for the models"))) is not None:
+            self._work.move_folder(path)
 
     def _ask_token(self) -> None:
         token, is_given = QInputDialog.getText(

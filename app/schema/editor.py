@@ -10,7 +10,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
-    QFileDialog,
     QHBoxLayout,
     QInputDialog,
     QMenu,
@@ -28,6 +27,7 @@ from app.schema.library import SavedSchema, SchemaFileError, SchemaLibrary, read
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LabelledSwitch, LookButton, SegmentedControl
+from app.widgets.file_dialogs import choose_file
 from app.widgets.label import Label
 from engine.errors import InputError
 from engine.extraction.texts import decoded
@@ -174,11 +174,9 @@ class SchemaEditor(QWidget):
             self.notice.emit(str(error))
 
     def _from_table(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(
-            self, tr("From a table"), "", tr("Tables (*.csv *.tsv *.txt);;All files (*)")
-        )
-        if name:
-            self.take_table(Path(name))
+        path = choose_file(self, tr("From a table"), tr("Tables (*.csv *.tsv *.txt);;All files (*)"))
+        if path is not None:
+            self.take_table(path)
 
     def take_table(self, path: Path) -> None:
         """Make the schema of a table with a header."""
@@ -200,11 +198,9 @@ class SchemaEditor(QWidget):
             self.notice.emit(str(error))
 
     def _from_file(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(
-            self, tr("From a file"), "", tr("JSON Schemas (*.json);;All files (*)")
-        )
-        if name:
-            self.take_file(Path(name))
+        path = choose_file(self, tr("From a file"), tr("JSON Schemas (*.json);;All files (*)"))
+        if path is not None:
+            self.take_file(path)
 
     def take_file(self, path: Path) -> None:
         """Show the schema of a file."""

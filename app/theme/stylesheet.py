@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from app.theme.tokens import Palette
 
+_CELL_MARGIN_PX = 3  # what Qt's style adds to the padding of a table's cell, and not to that of its header
+
 
 def build_stylesheet(palette: Palette, px: Callable[[float], int]) -> str:
     """The application's stylesheet; ``px`` turns a length of the design into logical pixels."""
@@ -50,7 +52,8 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     QTableView::item:selected {{ background: {p.accent_wash}; color: {p.text}; }}
     QHeaderView {{ background: transparent; border: none; }}
     QHeaderView::section {{ background: transparent; color: {p.muted}; border: none; font-weight: 600;
-        font-size: {px(12)}px; border-bottom: 1px solid {p.hairline}; padding: 0 {px(8)}px; }}
+        font-size: {px(12)}px; border-bottom: 1px solid {p.hairline};
+        padding: {px(3)}px {px(8) + _CELL_MARGIN_PX}px; }}
     QAbstractScrollArea::corner {{ background: transparent; border: none; }}
     QScrollArea {{ border: none; background: transparent; }}
     #answer:focus, #ownMessage:focus {{ border: 1px solid {p.accent}; border-radius: {px(10)}px; }}

@@ -60,6 +60,11 @@ class NoticeBar(QFrame):
         self.show()
         announce(self, text)
 
+    def withdraw(self, text: str) -> None:
+        """``text`` is true no longer; another sentence stays."""
+        if text and text == self.text:
+            self.hide()
+
     def _on_action(self) -> None:
         action = self._action
         self.hide()

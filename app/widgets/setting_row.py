@@ -56,7 +56,7 @@ class SettingRow(QWidget):
         self.field.editor.setAccessibleName(setting.title)
         self.field.editor.setAccessibleDescription(setting.help)
         title.setBuddy(self.field.editor)
-        self._reset = TextButton(theme, tr("Default"))
+        self._reset = TextButton(theme, tr("Reset"))
         self._reset.setAccessibleName(tr("{title}: back to the default", title=setting.title))
         self._reset.clicked.connect(lambda: values.set(setting.key, values.default(setting.key)))
         policy = self._reset.sizePolicy()

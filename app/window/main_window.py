@@ -9,7 +9,6 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
-    QFileDialog,
     QHBoxLayout,
     QMainWindow,
     QWidget,
@@ -21,6 +20,7 @@ from app.storage.records import ConversationRecord
 from app.theme import Theme, apply_theme
 from app.translation import tr
 from app.widgets.announce import announce
+from app.widgets.file_dialogs import choose_file
 from app.window.attention import Attention
 from app.window.chat_pane import ChatPane
 from app.window.exchange_dialogs import export_chats, import_chats
@@ -122,6 +122,7 @@ class MainWindow(QMainWindow):
         controller = self._controller
         self._theme.about_to_change.connect(self.pages.drop_hidden)
         self._theme.about_to_change.connect(self.pane.drop_hidden)
+        self._theme.changed.connect(self._fit_width)
         self.sidebar.page_requested.connect(self.show_page)
         self.pages.shown.connect(self.sidebar.mark_page)
         self.pages.left.connect(self._show_chat)
@@ -251,11 +252,9 @@ class MainWindow(QMainWindow):
         self.sidebar.focus_search()
 
     def _open_model(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(
-            self, tr("Open a model file"), "", tr("Models (*.gguf);;All files (*)")
-        )
-        if name:
-            self._controller.load_model(name)
+        path = choose_file(self, tr("Open a model file"), tr("Models (*.gguf);;All files (*)"))
+        if path is not None:
+            self._controller.load_model(str(path))
 
     def _choose_model(self) -> None:
         self._show_chat(keep_focus=True)
@@ -376,8 +375,11 @@ class MainWindow(QMainWindow):
             super().keyPressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """A window that becomes narrow gives its room to the text; one that becomes wide gets its sidebar back."""
         super().resizeEvent(event)
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        """A window too narrow for its text size gives its room to the text; a wide one gets its sidebar back."""
         is_narrow = self.width() < self._theme.px(_NARROW_PX)
         if is_narrow != self._was_narrow:
             self._was_narrow = is_narrow

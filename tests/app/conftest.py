@@ -74,6 +74,7 @@ class BenchMaker:
         context = AppContext(self.paths, make_engine)
         bench = Bench(context, engines[0], [], self.qtbot)
         context.controller.notice.connect(bench.notices.append)
+        context.controller.waiting.connect(bench.notices.append)
         context.start(None if model is None else Path(model))
         self.open.append(bench)
         if model is not None:

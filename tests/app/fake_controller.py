@@ -99,6 +99,7 @@ class FakeController(QObject):
     models_changed = Signal()
     context_used = Signal(int, int, int)
     notice = Signal(str)
+    waiting = Signal(str)
     cost_known = Signal(int, float, float)
     context_shifted = Signal(str)
     looked_closer = Signal(object)

@@ -70,6 +70,17 @@ def test_one_button_sends_and_stops(composer: Composer, qtbot: QtBot) -> None:
         qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
 
 
+def test_the_lines_below_never_cover_each_other(composer: Composer) -> None:
+    composer.resize(330, 120)
+    promise, hint = composer._promise, composer._hint
+    assert hint.width() >= hint.sizeHint().width()
+    assert promise.geometry().right() < hint.geometry().left()
+    assert promise.text().endswith("…")
+    assert promise.toolTip() == promise.whole_text
+    composer.resize(760, 120)
+    assert promise.text() == promise.whole_text
+
+
 def test_escape_stops(composer: Composer, qtbot: QtBot) -> None:
     composer.set_busy(True)
     with qtbot.waitSignal(composer.stop_requested, timeout=500):

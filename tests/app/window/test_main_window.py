@@ -195,6 +195,31 @@ def test_a_narrow_window_gives_its_room_to_the_text(window: MainWindow, settings
     qtbot.waitUntil(lambda: window.sidebar.isVisible(), timeout=1000)
 
 
+def test_larger_text_in_the_same_window_gives_its_room_to_the_text(
+    window: MainWindow, settings: Settings, qtbot: QtBot
+) -> None:
+    window.resize(1280, 700)
+    settings.set("zoom", 2.0)
+    assert not window.sidebar.isVisible()
+    assert settings.value("is_sidebar_visible") is True
+    settings.set("zoom", 1.0)
+    assert window.sidebar.isVisible()
+
+
+def test_that_a_message_waits_is_said_as_long_as_it_is_true(window: MainWindow, fake: FakeController) -> None:
+    bar = window.chat_page.notice_bar
+    for end in (lambda: fake.model_loaded.emit(MODEL), lambda: fake.model_failed.emit("The file is damaged.")):
+        fake.waiting.emit("Your message is kept.")
+        assert bar.isVisible()
+        end()
+        assert not (bar.isVisible() and bar.text == "Your message is kept.")
+    fake.waiting.emit("Your message is kept.")
+    fake.notice.emit("Something else.")
+    fake.model_loaded.emit(MODEL)
+    assert bar.isVisible()
+    assert bar.text == "Something else."
+
+
 def test_the_list_follows_the_open_chat(window: MainWindow, fake: FakeController) -> None:
     for record in fake.conversations[:3]:
         fake.open_conversation(record.id)
