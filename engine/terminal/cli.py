@@ -75,7 +75,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m engine", description="Language models on this machine, from the terminal.")
+    parser: argparse.ArgumentParser = _Parser(
+        prog="python -m engine", description="Language models on this machine, from the terminal."
+    )
+    _add_commands(parser)
+    return parser
+
+
+def _add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_chat(commands)
     _add_generate(commands)
@@ -92,7 +99,6 @@ def _parser() -> argparse.ArgumentParser:
     bench_json.add_arguments(_add(commands, "bench-json", bench_json.run, "structured answers, beside a peer's"))
     text = "what turns, edits, branches and pastes of a chat cost, beside a peer's"
     chat_bench.add_arguments(_add(commands, "bench-chat", chat_bench.run, text))
-    return parser
 
 
 def _add(
