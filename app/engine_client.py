@@ -125,9 +125,14 @@ class EngineClient(QObject):
         num_threads: int = 0,
         memory_limit_bytes: int = 0,
         kv_type: KVType | None = None,
+        *,
+        takes_more: bool = False,
     ) -> None:
-        """Load a model in place of the one that is loaded; 0 and None leave the choice to the engine."""
-        self._submit(LoadModel(path, context_length, num_threads, memory_limit_bytes, kv_type))
+        """Load a model in place of the one that is loaded; 0 and None leave the choice to the engine.
+
+        With ``takes_more`` also where it needs more memory than is free.
+        """
+        self._submit(LoadModel(path, context_length, num_threads, memory_limit_bytes, kv_type, takes_more))
 
     def eject(self) -> None:
         """Free the model that is loaded."""

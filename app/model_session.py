@@ -48,6 +48,7 @@ class ModelSession(QObject):
         info: the model that is ready; None while none is.
         loading_path: the model that is being loaded.
         starter: the starter model, when it is on disk.
+        too_large_path: the model whose load failed last, where only the memory was too little.
 
     Signals:
         loading(name, fraction, message), loaded(ModelInfo), failed(text), ejected(): about the model.
@@ -80,6 +81,7 @@ class ModelSession(QObject):
         self.info: ModelInfo | None = None
         self.loading_path: Path | None = None
         self.starter: Path | None = None
+        self.too_large_path: Path | None = None
         self._is_waiting_for_entries = False
         self._crashed_path = self._read_marker()
         client.model_loading.connect(self._on_loading)
@@ -88,9 +90,13 @@ class ModelSession(QObject):
         client.model_ejected.connect(self._on_ejected)
         client.stopped.connect(self._on_engine_stopped)
 
-    def load(self, path: Path) -> None:
-        """Load the model at ``path``; the one before is ejected."""
+    def load(self, path: Path, *, takes_more: bool = False) -> None:
+        """Load the model at ``path``; the one before is ejected.
+
+        With ``takes_more`` also where it needs more memory than is free.
+        """
         self.loading_path = path
+        self.too_large_path = None
         self.info = None
         self._num_loads += 1
         self._crashed_path = None
@@ -98,7 +104,14 @@ class ModelSession(QObject):
         self.loading.emit(self.name_of(path), 0.0, "")
         value = self._settings.value
         memory_limit_bytes = int(value("memory_limit_gb") * 1e9)
-        self._client.load(path, value("context_length"), value("num_threads"), memory_limit_bytes, value("kv_type"))
+        self._client.load(
+            path,
+            value("context_length"),
+            value("num_threads"),
+            memory_limit_bytes,
+            value("kv_type"),
+            takes_more=takes_more,
+        )
 
     def eject(self) -> None:
         """Free the model that is loaded."""
@@ -188,6 +201,7 @@ class ModelSession(QObject):
     def _on_failed(self, event: ModelLoadFailed) -> None:
         if self._is_last_answer():
             self.info = None
+            self.too_large_path = event.path if event.can_load_anyway else None
             self.failed.emit(event.message)
 
     def _is_last_answer(self) -> bool:

@@ -150,7 +150,15 @@ class ModelNotLoadedError(RequestError):
 
 
 class InsufficientMemoryError(EngineError):
-    """The model, or the context wished for, does not fit into the memory that is free."""
+    """The model, or the context wished for, does not fit into the memory that is free.
+
+    Attributes:
+        can_load_anyway: it is the machine that has too little, which swaps then, and not a limit that was set.
+    """
+
+    def __init__(self, message: str, *, can_load_anyway: bool = False) -> None:
+        super().__init__(message)
+        self.can_load_anyway = can_load_anyway
 
 
 class HubError(EngineError):

@@ -184,6 +184,7 @@ def _plan_memory(
         kv_bytes=command.memory_limit_bytes or config.kv_bytes,
         state_bytes=plan.state_bytes,
         work_bytes=backend.work_bytes(plan, config.max_batch_tokens),
+        takes_more=command.takes_more,
     )
 
 

@@ -25,8 +25,8 @@ class LoadModel:
 
     ``context_length`` 0 means the memory plan's default; ``num_threads`` 0 means the physical cores;
     ``kv_type`` None means the engine's default;
-    ``memory_limit_bytes`` is the most memory that the KV cache may take, 0 a part of what is free. ``ModelInfo``
-    says what was chosen.
+    ``memory_limit_bytes`` is the most memory that the KV cache may take, 0 a part of what is free. With
+    ``takes_more`` a model that needs more than is free is loaded all the same. ``ModelInfo`` says what was chosen.
     """
 
     path: Path
@@ -34,6 +34,7 @@ class LoadModel:
     num_threads: int = 0
     memory_limit_bytes: int = 0
     kv_type: KVType | None = None
+    takes_more: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,14 @@ class ModelLoaded:
 
 @dataclass(frozen=True)
 class ModelLoadFailed:
-    """The load ended with an error; no model is loaded."""
+    """The load ended with an error; no model is loaded.
+
+    ``can_load_anyway``: it needs more memory than is free, and ``LoadModel.takes_more`` would load it.
+    """
 
     path: Path
     message: str
+    can_load_anyway: bool = False
 
 
 @dataclass(frozen=True)

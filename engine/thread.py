@@ -22,7 +22,7 @@ from engine.conversations import Conversations
 from engine.decision.desk import DecisionDesk
 from engine.draft import DraftReader
 from engine.engine import Engine
-from engine.errors import ModelNotLoadedError, sentence_of
+from engine.errors import InsufficientMemoryError, ModelNotLoadedError, sentence_of
 from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
 from engine.loader import LoadedModel, OnProgress, load_model
 from engine.protocol import (
@@ -236,7 +236,8 @@ class _Worker:
             return
         if ended.model is None:
             message = sentence_of(ended.error)
-            self._emit(ModelLoadFailed(ended.command.path, message))
+            can_load_anyway = isinstance(ended.error, InsufficientMemoryError) and ended.error.can_load_anyway
+            self._emit(ModelLoadFailed(ended.command.path, message, can_load_anyway))
             self._requests.fail_all(ModelNotLoadedError(f"No model is loaded. {message}"))
             return
         self._model = ended.model

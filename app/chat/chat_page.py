@@ -150,6 +150,7 @@ class ChatPage(QWidget):
         transcript.results_given.connect(self._on_results)
         self.empty.suggestion_chosen.connect(self._on_suggestion)
         self.empty.open_requested.connect(self.open_model_requested)
+        self.empty.anyway_requested.connect(controller.load_anyway)
         self.empty.find_requested.connect(self.find_model_requested)
 
     def _wire_controller(self) -> None:
@@ -242,7 +243,12 @@ class ChatPage(QWidget):
         self.notice_bar.withdraw(self._waiting)
         self._refresh_empty()
         if self._stack.currentWidget() is self.transcript:
-            self.show_notice(reason)
+            can_load_anyway = self._controller.can_load_anyway
+            self.notice_bar.show_text(
+                reason,
+                action_name=tr("Load anyway") if can_load_anyway else "",
+                action=self._controller.load_anyway if can_load_anyway else None,
+            )
 
     # ------------------------------------------------------------------------------------------ the person does
 
@@ -314,7 +320,7 @@ class ChatPage(QWidget):
         elif self._loading_name:
             self.empty.show_loading(self._loading_name)
         elif self._failure:
-            self.empty.show_failed(self._failure)
+            self.empty.show_failed(self._failure, can_load_anyway=self._controller.can_load_anyway)
         else:
             self.empty.show_no_model(len(self._controller.models))
 

@@ -333,6 +333,16 @@ class ChatController(QObject):
     def load_model(self, path: str) -> None:
         self._session.load(Path(path))
 
+    @property
+    def can_load_anyway(self) -> bool:
+        """The last load failed for want of memory alone."""
+        return self._session.too_large_path is not None
+
+    def load_anyway(self) -> None:
+        """Load the model for which there is too little memory; the machine swaps then."""
+        if self._session.too_large_path is not None:
+            self._session.load(self._session.too_large_path, takes_more=True)
+
     def eject_model(self) -> None:
         self._session.eject()
 

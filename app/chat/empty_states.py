@@ -26,11 +26,13 @@ class EmptyState(QWidget):
         suggestion_chosen(text): put this into the composer.
         open_requested: choose a model file.
         find_requested: look for a model to download.
+        anyway_requested: load the model for which there is too little memory.
     """
 
     suggestion_chosen = Signal(str)
     open_requested = Signal()
     find_requested = Signal()
+    anyway_requested = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None, *, can_find: bool = False) -> None:
         """``can_find`` says whether there is a page where models are found."""
@@ -82,9 +84,9 @@ class EmptyState(QWidget):
                 "find",
             )
 
-    def show_failed(self, reason: str) -> None:
+    def show_failed(self, reason: str, *, can_load_anyway: bool = False) -> None:
         """The model could not be loaded; the reason stays in sight."""
-        self._set(tr("The model could not be loaded"), reason, "file")
+        self._set(tr("The model could not be loaded"), reason, "too large" if can_load_anyway else "file")
 
     def _set(self, title: str, text: str, kind: str) -> None:
         self._title.setText(title)
@@ -99,18 +101,27 @@ class EmptyState(QWidget):
             button.hide()
             button.deleteLater()
         self._made = []
-        if kind in {"file", "find"}:
-            open_file = LookButton(self._theme, tr("Open a model file…"), "primary" if kind == "file" else "")
+        if kind in {"file", "find", "too large"}:
+            open_file = LookButton(self._theme, tr("Open a model file…"), "" if kind == "find" else "primary")
             open_file.clicked.connect(self.open_requested)
             find = LookButton(self._theme, tr("Find a model"), "primary" if kind == "find" else "")
             find.clicked.connect(self.find_requested)
-            buttons = [open_file, find] if kind == "file" else [find, open_file]
-            self._add(buttons if self._can_find else [open_file], Qt.AlignmentFlag.AlignHCenter)
+            buttons = [find, open_file] if kind == "find" else [open_file, find]
+            buttons = buttons if self._can_find else [open_file]
+            if kind == "too large":
+                buttons.append(self._anyway_button())
+            self._add(buttons, Qt.AlignmentFlag.AlignHCenter)
         else:
             for suggestion in SUGGESTIONS:
                 button = ElidingButton(self._theme, suggestion, "choice")
                 button.clicked.connect(lambda _checked=False, text=suggestion: self.suggestion_chosen.emit(text))
                 self._add([button], Qt.AlignmentFlag(0))
+
+    def _anyway_button(self) -> LookButton:
+        button = LookButton(self._theme, tr("Load anyway"))
+        button.setToolTip(tr("The machine may become very slow. Nothing is lost: all you wrote is on the disk."))
+        button.clicked.connect(self.anyway_requested)
+        return button
 
     def _add(self, buttons: Sequence[LookButton], alignment: Qt.AlignmentFlag) -> None:
         for button in buttons:

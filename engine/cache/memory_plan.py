@@ -85,6 +85,7 @@ def plan_memory(
     kv_bytes: int = 0,
     state_bytes: int = 0,
     work_bytes: int = 0,
+    takes_more: bool = False,
 ) -> MemoryPlan:
     """Choose context length, number of blocks and of recurrent states.
 
@@ -101,6 +102,7 @@ def plan_memory(
             where the context needs it.
         state_bytes: of the recurrent state of one sequence.
         work_bytes: of the buffers of a step.
+        takes_more: than is free, where less than the smallest context would fit.
 
     Raises InsufficientMemoryError, with the numbers and the largest context that fits, and InvalidParameterError
     for a negative wish.
@@ -110,9 +112,12 @@ def plan_memory(
     fixed_bytes = weights_bytes + RESERVE_BYTES + max(0, work_bytes - RESERVED_WORK_BYTES)
     num_states, checkpoint_bytes = _plan_states(available_bytes - fixed_bytes, state_bytes)
     fixed_bytes += num_states * state_bytes + checkpoint_bytes
-    room = _Room(available_bytes, fixed_bytes, block_bytes, kv_bytes)
     wanted = min(context_length or DEFAULT_CONTEXT_LENGTH, trained_context_length)
     smallest = wanted if context_length else min(MIN_CONTEXT_LENGTH, wanted)
+    if takes_more:
+        needed = (num_blocks_for(smallest) + 1) * block_bytes
+        available_bytes = max(available_bytes, fixed_bytes + needed)
+    room = _Room(available_bytes, fixed_bytes, block_bytes, kv_bytes)
     if room.longest_context < smallest:
         raise _refusal(room, smallest, is_wish=context_length > 0)
     chosen = min(wanted, room.longest_context)
@@ -139,13 +144,15 @@ def _refusal(room: _Room, context_length: int, is_wish: bool) -> InsufficientMem
     if fits < smallest or (fits < needed and not is_wish):
         return InsufficientMemoryError(
             f"The model needs {_gigabytes(room.fixed_bytes + needed)} of memory and "
-            f"{_gigabytes(room.available_bytes)} is free; close other programs or choose a smaller model."
+            f"{_gigabytes(room.available_bytes)} is free; close other programs or choose a smaller model.",
+            can_load_anyway=True,
         )
     if fits < needed:
         return InsufficientMemoryError(
             f"With a context of {context_length:,} tokens the model needs "
             f"{_gigabytes(room.fixed_bytes + needed)} of memory and {_gigabytes(room.available_bytes)} is free; "
-            f"choose a context of at most {room.longest_context:,} tokens."
+            f"choose a context of at most {room.longest_context:,} tokens.",
+            can_load_anyway=True,
         )
     return InsufficientMemoryError(
         f"A context of {context_length:,} tokens needs {_megabytes(needed)} of memory for what has been read and "

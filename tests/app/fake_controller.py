@@ -108,6 +108,7 @@ class FakeController(QObject):
         super().__init__()
         self.calls: list[tuple[object, ...]] = []
         self.model_info = model
+        self.can_load_anyway = False
         self.models = [
             ModelEntry(MODEL.path, MODEL.name, "Q4_1 · 98 MB"),
             ModelEntry(Path("/models/gemma-3-270m.gguf"), "Gemma 3 270M", "Q4_K_M · 253 MB"),
@@ -259,6 +260,9 @@ class FakeController(QObject):
 
     def load_model(self, path: str) -> None:
         self.calls.append(("load_model", path))
+
+    def load_anyway(self) -> None:
+        self.calls.append(("load_anyway",))
 
     def eject_model(self) -> None:
         self.calls.append(("eject_model",))

@@ -15,6 +15,7 @@ class FakeEngine:
     def __init__(self, on_event: Callable[[p.Event], None]) -> None:
         self.on_event, self.commands, self.requests = on_event, list[p.Command](), list[p.GenerateRequest]()
         self.broken_models: set[str] = set()
+        self.large_models: set[str] = set()
         self._num_said: Counter[str] = Counter()
         self.holds_loads = False
 
@@ -27,6 +28,10 @@ class FakeEngine:
     def submit(self, command: p.Command) -> None:
         self.commands.append(command)
         match command:
+            case p.LoadModel(path) if (
+                not self.holds_loads and path.name in self.large_models and not command.takes_more
+            ):
+                self.on_event(p.ModelLoadFailed(path, f"{path.name}: too large", can_load_anyway=True))
             case p.LoadModel(path) if not self.holds_loads:
                 self.load(path)
             case p.EjectModel():

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from PySide6.QtWidgets import QPushButton
+from pytestqt.qtbot import QtBot
+
+from app.chat.chat_page import ChatPage
 from app.model_session import ModelEntry
+from app.theme import Theme
 from engine.protocol import LoadModel
 from tests.app.conftest import Bench, BenchMaker
 
@@ -106,3 +111,27 @@ def test_failing_and_ejecting(make_bench: BenchMaker) -> None:
         bench.controller.eject_model()
     assert bench.controller.model_info is None
     assert bench.context.settings.value("last_model") == "fine.gguf"
+
+
+def test_a_model_that_is_too_large_is_loaded_where_that_is_wished(
+    make_bench: BenchMaker, theme: Theme, qtbot: QtBot
+) -> None:
+    bench = make_bench(None)
+    bench.engine.large_models.add("large.gguf")
+    page = ChatPage(bench.controller, theme)
+    qtbot.addWidget(page)
+
+    def offers() -> list[QPushButton]:
+        return [button for button in page.findChildren(QPushButton) if button.text() == "Load anyway"]
+
+    bench.engine.broken_models.add("broken.gguf")
+    bench.controller.load_model("broken.gguf")
+    qtbot.waitUntil(lambda: page.empty._title.text() == "The model could not be loaded", timeout=3000)
+    assert not offers(), "it would not help"
+    bench.controller.load_model("large.gguf")
+    qtbot.waitUntil(lambda: bool(offers()), timeout=3000)
+    offers()[0].click()
+    qtbot.waitUntil(lambda: bench.controller.model_info is not None, timeout=3000)
+    assert bench.controller.model_info is not None
+    assert bench.controller.model_info.path.name == "large.gguf"
+    assert not bench.controller.can_load_anyway

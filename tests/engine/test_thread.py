@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import CorruptFileError
+from engine.errors import CorruptFileError, InsufficientMemoryError
 from engine.protocol import (
     AbortRequest,
     CountTokens,
@@ -180,6 +180,9 @@ def test_a_load_that_fails_is_one_sentence(engine: EventLog, loads: FakeLoads) -
     engine.submit(LoadModel(Path("bad.gguf")), _request("a", "x"))
     assert engine.wait(ModelLoadFailed).message == ("bad.gguf: the header contradicts the file; download it again")
     assert "the header contradicts" in engine.wait(RequestFailed).message
+    loads.errors["large.gguf"] = InsufficientMemoryError("Too large.", can_load_anyway=True)
+    engine.submit(LoadModel(Path("large.gguf")))
+    assert engine.wait(ModelLoadFailed, where=lambda event: event.path.name == "large.gguf").can_load_anyway
     engine.submit(LoadModel(Path("odd.gguf")))
     assert "boom" in engine.wait(ModelLoadFailed).message
     engine.submit(LoadModel(MODEL), _request("b", "fine"))

@@ -132,3 +132,16 @@ def test_a_limit_that_is_too_small_is_refused_with_numbers(wishes: dict[str, int
     with pytest.raises(InsufficientMemoryError) as refused:
         _plan(32, **wishes)
     assert str(refused.value) == sentence
+
+
+def test_more_than_is_free_is_taken_where_that_is_wished() -> None:
+    assert _plan(8, weights=9, takes_more=True) == (512, 33), "no more than it needs"
+    assert _plan(2, context_length=30_000, takes_more=True)[0] == 30_000
+    assert _plan(32, takes_more=True) == _plan(32), "where there is enough it changes nothing"
+    assert _states(1, GB, takes_more=True)[0] == 1
+    with pytest.raises(InsufficientMemoryError) as refused:
+        _plan(8, weights=9)
+    assert refused.value.can_load_anyway
+    with pytest.raises(InsufficientMemoryError) as limited:
+        _plan(32, context_length=8192, kv_bytes=BLOCK * 10, takes_more=True)
+    assert not limited.value.can_load_anyway, "a limit that the person set is kept"
