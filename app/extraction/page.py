@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QShowEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QInputDialog,
     QMenu,
+    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -29,7 +30,9 @@ from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import ElidingLabel, Label
 from app.widgets.notice_bar import NoticeBar
 
-LEFT_PX = 340
+LEFT_PX, _LEAST_LEFT_PX = 340, 264  # of the column that asks; the answers have the rest
+_LEFT_SHARE = 0.45  # at most, of a narrow page
+_EDITOR_PX = 180  # height at least; below it the column scrolls
 
 
 class ExtractionPage(QWidget):
@@ -303,12 +306,20 @@ class ExtractionPage(QWidget):
         left.addWidget(self._card(tr("Input"), self._input, inputs))
         left.addWidget(self._card(tr("Instruction"), self.instruction))
         left.addWidget(self._card(tr("Schema"), self.editor), 1)
+        self._left_scroll = QScrollArea()
+        self._left_scroll.setProperty("look", "plain")
+        self._left_scroll.setWidgetResizable(True)
+        self._left_scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._left_scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._left_scroll.setAccessibleName(tr("Input, instruction and schema"))
+        self._left_scroll.setWidget(self._left)
         right = QFrame()
         right.setProperty("look", "card")
         inside = QVBoxLayout(right)
         inside.setContentsMargins(1, 1, 1, self._theme.px(10))
         self._empty.setText(tr("The answers stand here, a row for each text."))
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._empty.setWordWrap(True)
         inside.addWidget(self._empty, 1)
         inside.addWidget(self.table, 1)
         foot = QHBoxLayout()
@@ -319,7 +330,7 @@ class ExtractionPage(QWidget):
         column.addWidget(self.notice_bar)
         column.addWidget(right, 1)
         self._body = QHBoxLayout()
-        self._body.addWidget(self._left)
+        self._body.addWidget(self._left_scroll)
         self._body.addLayout(column, 1)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
@@ -342,12 +353,21 @@ class ExtractionPage(QWidget):
                 inside.addLayout(part)
         return card
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_width()
+
+    def _share_width(self) -> None:
+        px = self._theme.px
+        self._left_scroll.setFixedWidth(max(px(_LEAST_LEFT_PX), min(px(LEFT_PX), int(self.width() * _LEFT_SHARE))))
+
     def _apply_metrics(self) -> None:
         px = self._theme.px
         self._bar.setFixedHeight(px(48))
         self._bar_row.setContentsMargins(px(16), 0, px(16), 1)
         self._bar_row.setSpacing(px(10))
-        self._left.setFixedWidth(px(LEFT_PX))
+        self.editor.setMinimumHeight(px(_EDITOR_PX))
+        self._share_width()
         self._body.setContentsMargins(px(16), px(16), px(16), px(16))
         self._body.setSpacing(px(16))
         for button in (self._title, self.run_button, self.export_button):

@@ -5,14 +5,15 @@ import json
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.extraction.page import ExtractionPage
+from app.extraction.page import LEFT_PX, ExtractionPage
 from app.extraction.table_model import ResultsModel, with_value
 from app.extraction.words import progress_line, saving_line
 from app.extraction.workspace import ExtractionWorkspace
+from app.settings import Settings
 from app.theme import Theme
 from engine.extraction.columns import Column
 from engine.extraction.journal import Journal, RowResult
@@ -263,6 +264,26 @@ def test_the_page_from_a_table_to_results(page: ExtractionPage, bench: Bench, tm
         "people.csv\t2 rows",
         "Delete this extraction",
     ]
+
+
+@pytest.mark.parametrize("zoom", [1.0, 2.0])
+def test_a_small_page_covers_and_squeezes_nothing(
+    page: ExtractionPage, settings: Settings, theme: Theme, qtbot: QtBot, zoom: float
+) -> None:
+    settings.set("zoom", zoom)
+    page.resize(theme.px(640), theme.px(380))
+    qtbot.wait(1)
+    left, answers = page._left_scroll, page._empty.parentWidget()
+    assert left.mapTo(page, left.rect().topRight()).x() < answers.mapTo(page, QPoint(0, 0)).x()
+    assert page.rect().contains(answers.geometry())
+    bar = left.verticalScrollBar()
+    assert bar.maximum() > 0
+    for part in (page._choose, page.editor._open):
+        assert part.height() >= part.minimumSizeHint().height()
+    bar.setValue(bar.maximum())
+    assert left.viewport().rect().contains(page.editor._open.mapTo(left.viewport(), QPoint(0, 0)))
+    page.resize(theme.px(1000), theme.px(800))
+    assert left.width() == theme.px(LEFT_PX)
 
 
 def test_rows_are_sorted_by_doubt(page: ExtractionPage, bench: Bench, qtbot: QtBot) -> None:
