@@ -67,7 +67,20 @@ def _fetch(pin: dict[str, Any], target: Path, report: Report) -> None:
                 f"{pin['sha256'][:12]}…): it was not installed; run this command again to fetch it anew."
             )
         os.replace(part, target)
+        _keep_checksum(target, digest)
     report.line("verified")
+
+
+def _keep_checksum(target: Path, digest: str) -> None:
+    """Add the file to those that the models page can verify; the form is that of ``engine.library.hashes``."""
+    kept_path = target.with_name(".checksums.json")
+    try:
+        kept = dict(json.loads(kept_path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        kept = {}
+    scratch = kept_path.with_name(f"{kept_path.name}.tmp")
+    scratch.write_text(json.dumps({**kept, target.name: digest}, indent=1, sort_keys=True), encoding="utf-8")
+    os.replace(scratch, kept_path)
 
 
 def _site_packages() -> list[Path]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
@@ -126,7 +126,8 @@ class LocalCard(QFrame):
             state.setToolTip(plain_tooltip(model.problem))
             grid.addWidget(state, place, 4)
         if is_loaded:
-            grid.addWidget(Label(tr("loaded"), "badge"), place, 5)
+            centre = Qt.AlignmentFlag.AlignCenter  # as high as its word, and not as the row
+            grid.addWidget(Label(tr("loaded"), "badge"), place, 5, centre)
         elif is_ready:
             chat = LookButton(self._theme, tr("Chat"))
             chat.setAccessibleName(tr("Chat with {name}", name=model.name))

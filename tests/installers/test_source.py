@@ -16,6 +16,8 @@ import source_models
 import source_qt
 from source_report import Report, SetupError
 
+from engine.library.hashes import HASHES_NAME, keep_hashes, known_hash
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -65,7 +67,21 @@ def test_a_model_is_joined_verified_and_kept(
     assert path.read_bytes() == b"model bytes"
     assert source_models.obtain_model(pin, folder, report) == path
     assert len(fake_download) == 1
-    assert [entry.name for entry in folder.iterdir()] == ["tiny.gguf"]
+    assert {entry.name for entry in folder.iterdir()} == {"tiny.gguf", HASHES_NAME}
+
+
+def test_the_models_page_can_verify_what_was_obtained(
+    tmp_path: Path, report: Report, fake_download: list[list[str]]
+) -> None:
+    pin = make_pin(tmp_path, b"model bytes")
+    keep_hashes({tmp_path / "other.gguf": "a" * 64}, tmp_path)
+    path = source_models.obtain_model(pin, tmp_path, report)
+    assert known_hash(path, tmp_path) == hashlib.sha256(b"model bytes").hexdigest()
+    assert known_hash(tmp_path / "other.gguf", tmp_path) == "a" * 64
+    (tmp_path / HASHES_NAME).write_text("[", encoding="utf-8")
+    path.unlink()
+    source_models.obtain_model(pin, tmp_path, report)
+    assert known_hash(path, tmp_path)
 
 
 def test_an_interrupted_copy_is_fetched_again(
