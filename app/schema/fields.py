@@ -166,14 +166,14 @@ def _property(field: Field) -> dict[str, Any]:
 
 def _fields(schema: Mapping[str, Any], path: str, depth: int) -> tuple[Field, ...]:
     if depth > DEPTH_LIMIT:
-        raise NotAFormError(tr("{path} is nested deeper than the form shows; edit it as text.", path=path))
+        raise NotAFormError(tr("{path} is nested deeper than the form shows; edit it as JSON.", path=path))
     _only(schema, {"type", "properties", "required", "additionalProperties", "description"}, path)
     if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
         raise NotAFormError(
-            tr("{path} is no group of fields, which is all that the form shows; edit it as text.", path=path)
+            tr("{path} is no group of fields, which is all that the form shows; edit it as JSON.", path=path)
         )
     if schema.get("additionalProperties", False) is not False:
-        raise NotAFormError(tr("{path}/additionalProperties is not in the form; edit it as text.", path=path))
+        raise NotAFormError(tr("{path}/additionalProperties is not in the form; edit it as JSON.", path=path))
     required = schema.get("required", [])
     if not isinstance(required, list):
         raise NotAFormError(tr("{path}/required is no list.", path=path))
@@ -185,14 +185,14 @@ def _fields(schema: Mapping[str, Any], path: str, depth: int) -> tuple[Field, ..
 
 def _field(name: str, schema: Any, path: str, depth: int) -> Field:
     if not isinstance(schema, dict):
-        raise NotAFormError(tr("{path} is no object; edit it as text.", path=path))
+        raise NotAFormError(tr("{path} is no object; edit it as JSON.", path=path))
     description = _text(schema.get("description"))
     if schema.get("type") == "array":
         _only(schema, {"type", "items", "description"} | _LIST_RULES, path)
         inner = _field(name, schema.get("items"), f"{path}/items", depth)
         if inner.is_list:
             raise NotAFormError(
-                tr("{path} is a list of lists, which the form does not show; edit it as text.", path=path)
+                tr("{path} is a list of lists, which the form does not show; edit it as JSON.", path=path)
             )
         rules = _rules(schema, _LIST_RULES)
         return replace(inner, is_list=True, description=description or inner.description, list_rules=rules)
@@ -202,9 +202,9 @@ def _field(name: str, schema: Any, path: str, depth: int) -> Field:
         _only(schema, {"type", "enum", "description"}, path)
         choices = schema["enum"]
         if schema.get("type", "string") != "string" or not all(isinstance(value, str) for value in choices):
-            raise NotAFormError(tr("{path}/enum has values that are no text; edit it as text.", path=path))
+            raise NotAFormError(tr("{path}/enum has values that are no text; edit it as JSON.", path=path))
         if any(value.strip() != value or len(value.splitlines()) != 1 for value in choices):
-            raise NotAFormError(tr("{path}/enum has values that no line shows; edit it as text.", path=path))
+            raise NotAFormError(tr("{path}/enum has values that no line shows; edit it as JSON.", path=path))
         return Field(name, FieldKind.CHOICE, description=description, choices=tuple(choices))
     bare = {key: schema[key] for key in ("type", "format") if key in schema}
     for kind, wanted in _TYPES.items():
@@ -212,7 +212,7 @@ def _field(name: str, schema: Any, path: str, depth: int) -> Field:
             _only(schema, {"type", "format", "description"} | _RULES.get(kind, set()), path)
             return Field(name, kind, description=description, rules=_rules(schema, _RULES.get(kind, set())))
     _only(schema, {"type", "format", "description"}, path)
-    raise NotAFormError(tr("{path} has a type that the form does not show; edit it as text.", path=path))
+    raise NotAFormError(tr("{path} has a type that the form does not show; edit it as JSON.", path=path))
 
 
 def _rules(schema: Mapping[str, Any], known: set[str]) -> tuple[tuple[str, Any], ...]:
@@ -222,7 +222,7 @@ def _rules(schema: Mapping[str, Any], known: set[str]) -> tuple[tuple[str, Any],
 def _only(schema: Mapping[str, Any], known: set[str], path: str) -> None:
     other = next((key for key in schema if key not in known), None)
     if other is not None:
-        raise NotAFormError(tr("{path}/{other} is not in the form; edit it as text.", path=path, other=other))
+        raise NotAFormError(tr("{path}/{other} is not in the form; edit it as JSON.", path=path, other=other))
 
 
 def _text(value: Any) -> str:

@@ -76,7 +76,22 @@ def _check_grammar(kind: str, text: str) -> None:
     is_error, messages = LLMatcher.validate_grammar_with_warnings(made)
     if is_error:
         name = "expression" if kind == "regex" else "grammar"
-        raise GrammarError(f"The {name} cannot be used: {' '.join(messages[0].split())[:400]}")
+        raise GrammarError(f"The {name} cannot be used: {_reason(kind, messages[0])}")
+
+
+def _reason(kind: str, message: str) -> str:
+    """What the library's message says, in one line: it draws the text with a caret below, and a parser's in it."""
+    place = re.match(r"(?:at )?(\d+)\((\d+)\): ", message)
+    inner = re.search(r"^error: (.+)$", message, re.MULTILINE)
+    rest = message[place.end() :] if place else message
+    what = inner[1] if inner else (rest.strip().splitlines() or ["it is not valid"])[0]
+    where = ""
+    if kind == "regex" and (drawn := re.search(r"^ {4}(.*)\n {4}( *)(\^+)$", message, re.MULTILINE)):
+        begin, width = len(drawn[2]), min(len(drawn[3]), 60)
+        where = f" at “{drawn[1][begin : begin + width]}”"
+    elif kind != "regex" and place:
+        where = f" in line {place[1]}, character {place[2]}"
+    return f"{what[:300]}{where}."
 
 
 def _without_anchors(text: str) -> str:

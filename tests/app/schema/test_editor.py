@@ -60,7 +60,7 @@ def test_the_text_writes_the_form_and_says_what_no_form_shows(editor: SchemaEdit
     editor.edit.setPlainText('{"type": "object", "properties": {"a": {"type": "string", "const": "x"}}}')
     _wait(editor, qtbot)
     assert not editor.form.isEnabled()
-    assert editor._no_form.text() == "#/properties/a/const is not in the form; edit it as text."
+    assert editor._no_form.text() == "#/properties/a/const is not in the form; edit it as JSON."
     assert editor.is_usable, "the engine honours more than the form shows"
     editor.edit.setPlainText('{"type": "object", "properties": ')
     _wait(editor, qtbot)
@@ -195,6 +195,6 @@ def test_a_file_of_one_line_is_made_readable(editor: SchemaEditor, tmp_path: Pat
     editor.take_file(tmp_path / "s.json")
     assert editor.text == '{"type":\n"object", "minProperties": 1}', "a person's own lines stay"
     assert editor.form.isHidden()
-    assert editor._no_form.text() == "#/minProperties is not in the form; edit it as text."
+    assert editor._no_form.text() == "#/minProperties is not in the form; edit it as JSON."
     editor.show_schema(json.dumps(schema))
     assert not editor.form.isHidden()

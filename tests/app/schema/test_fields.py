@@ -52,15 +52,15 @@ def test_every_schema_of_the_gallery_has_a_form_and_can_be_honoured(path: Any) -
     ("schema", "sentence"),
     [
         (3, "The schema is no object, so it has no form."),
-        ({"type": "string"}, "# is no group of fields, which is all that the form shows; edit it as text."),
-        ({"type": "object", "minProperties": 1}, "#/minProperties is not in the form; edit it as text."),
+        ({"type": "string"}, "# is no group of fields, which is all that the form shows; edit it as JSON."),
+        ({"type": "object", "minProperties": 1}, "#/minProperties is not in the form; edit it as JSON."),
         (
             {"type": "object", "properties": {"a": {"type": "integer", "minLength": 1}}},
-            "#/properties/a/minLength is not in the form; edit it as text.",
+            "#/properties/a/minLength is not in the form; edit it as JSON.",
         ),
         (
             {"type": "object", "properties": {"a": {"enum": ["one\ntwo"]}}},
-            "#/properties/a/enum has values that no line shows; edit it as text.",
+            "#/properties/a/enum has values that no line shows; edit it as JSON.",
         ),
         (
             {"type": "object", "properties": {f"f{number}": {"type": "string"} for number in range(151)}},
@@ -68,20 +68,20 @@ def test_every_schema_of_the_gallery_has_a_form_and_can_be_honoured(path: Any) -
         ),
         (
             {"type": "object", "properties": {"a": {"type": ["string", "null"]}}},
-            "#/properties/a has a type that the form does not show; edit it as text.",
+            "#/properties/a has a type that the form does not show; edit it as JSON.",
         ),
         (
             {"type": "object", "properties": {"a": {"enum": [1, 2]}}},
-            "#/properties/a/enum has values that are no text; edit it as text.",
+            "#/properties/a/enum has values that are no text; edit it as JSON.",
         ),
         (
             {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "array", "items": {}}}}},
-            "#/properties/a/items/items has a type that the form does not show; edit it as text.",
+            "#/properties/a/items/items has a type that the form does not show; edit it as JSON.",
         ),
-        ({"type": "object", "properties": {"a": True}}, "#/properties/a is no object; edit it as text."),
+        ({"type": "object", "properties": {"a": True}}, "#/properties/a is no object; edit it as JSON."),
         (
             {"type": "object", "additionalProperties": True},
-            "#/additionalProperties is not in the form; edit it as text.",
+            "#/additionalProperties is not in the form; edit it as JSON.",
         ),
     ],
 )

@@ -51,6 +51,31 @@ def test_a_bad_grammar_is_refused_in_one_sentence(kind: FormatKind, text: str, s
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "sentence"),
+    [
+        (FormatKind.REGEX, "[0-9", "The expression cannot be used: unclosed character class at “[”."),
+        (FormatKind.REGEX, "^a(b$", "The expression cannot be used: unclosed group at “(”."),
+        (FormatKind.REGEX, r"(a)\1", r"The expression cannot be used: backreferences are not supported at “\1”."),
+        (
+            FormatKind.LARK,
+            "start: /[0-9/",
+            "The grammar cannot be used: unclosed character class in line 1, character 8.",
+        ),
+        (
+            FormatKind.LARK,
+            "start: a\na: foo",
+            'The grammar cannot be used: unknown name: "foo" in line 2, character 4.',
+        ),
+        (FormatKind.LARK, "x: /a/", "The grammar cannot be used: no start rule found."),
+    ],
+)
+def test_what_is_wrong_with_a_grammar_is_said_without_a_drawing(kind: FormatKind, text: str, sentence: str) -> None:
+    with pytest.raises(GrammarError) as raised:
+        compile_format(ResponseFormat(kind, text))
+    assert str(raised.value) == sentence
+
+
 def test_published_gbnf_grammars_are_understood(shared_data: Path) -> None:
     files = sorted((shared_data / "json_schema" / "gbnf_llama_cpp").glob("*.gbnf"))
     assert files
