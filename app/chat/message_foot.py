@@ -13,6 +13,8 @@ from app.translation import tr
 from app.widgets.buttons import IconButton, TextButton
 from app.widgets.label import ElidingLabel, Label
 
+_LEAST_WIDTH_PX = 260
+
 
 class MessageFoot(QWidget):
     """Versions, the actions as words, and a menu with all of them.
@@ -29,6 +31,8 @@ class MessageFoot(QWidget):
         super().__init__(parent)
         px = theme.px
         self.setFixedHeight(px(26))
+        # Always the same, whatever is shown: for each least width the whole message would be measured anew.
+        self.setMinimumWidth(px(_LEAST_WIDTH_PX))
         self._is_own = is_own
         self._is_active = False
         self._is_busy = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QBoxLayout, QMenu, QWidget
 
@@ -75,6 +75,15 @@ class MessageWidget(QWidget):
         self.edited: QWidget
         self.edit_layout: QBoxLayout
         self.foot.asked.connect(self.act)
+
+    def minimumSizeHint(self) -> QSize:
+        """Of the width alone: a layout would measure all texts at the least width, which nobody ever sees."""
+        return QSize(self.foot.minimumWidth(), 0)
+
+    def sizeHint(self) -> QSize:
+        """As high as it is at the width that it has."""
+        layout, width = self.layout(), max(self.width(), self.foot.minimumWidth())
+        return QSize(width, layout.totalHeightForWidth(width) if layout is not None else 0)
 
     @property
     def message_id(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
@@ -79,7 +79,7 @@ class Transcript(QScrollArea):
         self._grow.setInterval(_GROW_EVERY_MS)
         self._grow.timeout.connect(self._on_grow)
         self.selection = TextSelection(self, lambda: [view for widget in self._widgets for view in widget.texts])
-        inner = QWidget()
+        inner = _Column()
         self._list = QVBoxLayout()
         self._outer = QVBoxLayout(inner)
         self._outer.setSpacing(0)
@@ -356,3 +356,13 @@ class Transcript(QScrollArea):
             self.ensureWidgetVisible(new, 0, self._theme.px(24))
             self._set_following(False)
             self._follow_if_at_end()
+
+
+class _Column(QWidget):
+    """Holds the messages. Its height follows from its width; it is never asked for that of another one."""
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 0)
+
+    def sizeHint(self) -> QSize:
+        return self.size()

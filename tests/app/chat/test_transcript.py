@@ -12,6 +12,7 @@ from app.chat.answer import Answer
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
 from app.chat.own_message import OwnMessage
+from app.chat.text_view import TextView
 from app.chat.transcript import ALIVE_AT_FIRST, ALIVE_AT_REST, ALIVE_STEP, Transcript
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
@@ -140,6 +141,32 @@ def test_nothing_moves_when_an_answer_ends(transcript: Transcript, qtbot: QtBot)
     qtbot.wait(60)
     assert transcript.widgets[-1] is widget
     assert (bar.maximum(), bar.value(), widget.mapTo(transcript, QPoint(0, 0)).y(), widget.height()) == before
+
+
+def test_a_text_is_measured_at_the_width_alone_that_it_has(
+    transcript: Transcript, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question about another width lays the whole text out, twice: a stall at the end of a long answer."""
+    transcript.show_conversation([*_messages(7), _streaming()])
+    _grown(transcript, qtbot)
+    asked: list[tuple[int, int]] = []
+    measure = TextView._measure
+
+    def noted(view: TextView, width: int) -> int:
+        asked.append((width, view.viewport().width()))
+        return measure(view, width)
+
+    monkeypatch.setattr(TextView, "_measure", noted)
+    text = "".join(f"{number}, " for number in range(400))
+    for start in range(0, len(text), 100):
+        transcript.append_delta("s", "answer", text[start : start + 100])
+        qtbot.wait(20)
+        if not start:
+            asked.clear()  # of a view that had no place yet
+    transcript.sync([*_messages(7), _done(text)])
+    qtbot.wait(50)
+    assert asked
+    assert [pair for pair in asked if pair[0] not in {0, pair[1]}] == [], "at 0 nothing is laid out"
 
 
 def test_a_reader_further_up_is_not_moved_by_the_end(transcript: Transcript, qtbot: QtBot) -> None:
