@@ -97,12 +97,12 @@ def test_code_is_saved_as_utf8_or_says_why_not(
     save.click()
     assert target.read_text(encoding="utf-8") == "name = 'Zoë'\n"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "no" / "a.py"), ""))  # type: ignore[operator]
-    with qtbot.waitSignal(body.notice, timeout=500) as caught:
+    with qtbot.waitSignal(body.notice) as caught:
         save.click()
     assert "could not be saved" in caught.args[0]
 
 
-def test_colours_come_when_the_fence_is_closed(body: AnswerBody, theme: Theme) -> None:
+def test_colours_come_when_the_fence_is_closed(body: AnswerBody, theme: Theme, qtbot: QtBot) -> None:
     def colours() -> set[str]:
         card = body.views[0]
         assert isinstance(card, CodeCard)
@@ -112,7 +112,7 @@ def test_colours_come_when_the_fence_is_closed(body: AnswerBody, theme: Theme) -
     body.push("```python\nimport os\n")
     assert theme.colour("accent").name() not in colours()
     body.push("```\n")
-    assert theme.colour("accent").name() in colours()
+    qtbot.waitUntil(lambda: theme.colour("accent").name() in colours())
 
 
 def test_an_answer_streams_and_ends_without_growing(theme: Theme, qtbot: QtBot) -> None:
@@ -124,7 +124,7 @@ def test_an_answer_streams_and_ends_without_growing(theme: Theme, qtbot: QtBot) 
     answer.append("answer", "Hello ")
     assert _text(answer) == "Hello"
     answer.append("answer", "world")
-    qtbot.waitUntil(lambda: _text(answer) == "Hello world", timeout=500)
+    qtbot.waitUntil(lambda: _text(answer) == "Hello world")
     height = answer.heightForWidth(700)
     answer.show_view(_view("Hello world", stats=STATS))
     assert answer.heightForWidth(700) == height
@@ -140,7 +140,7 @@ def test_pieces_are_drawn_at_most_once_a_frame(theme: Theme, qtbot: QtBot, monke
     for _ in range(200):
         answer.append("answer", "word ")
     assert len(drawn) == 1
-    qtbot.waitUntil(lambda: len(drawn) == 2, timeout=500)
+    qtbot.waitUntil(lambda: len(drawn) == 2)
     assert "".join(drawn) == "word " * 200
 
 
