@@ -13,7 +13,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.extraction.columns import columns_of, flat
 from engine.extraction.journal import Journal, RowResult
-from engine.extraction.sources import Source
+from engine.extraction.sources import Source, free_name
 
 FORMATS = (".jsonl", ".json", ".csv", ".xlsx")
 CERTAINTY_COLUMN = "certainty"
@@ -59,8 +59,8 @@ def _table(source: Source, journal: Journal, results: Sequence[RowResult]) -> tu
         columns.update(dict.fromkeys(row))
     used = [column for column in columns if column.path or any(column in row for row in values)]
     names = unique_names([column.name for column in used])
-    label = _free("row" if is_numbered else "input", names)
-    header = [label, *names, *(_free(name, names) for name in (CERTAINTY_COLUMN, ERROR_COLUMN))]
+    label = free_name("row" if is_numbered else "input", names)
+    header = [label, *names, *(free_name(name, names) for name in (CERTAINTY_COLUMN, ERROR_COLUMN))]
     rows = []
     for result, row in zip(results, values, strict=True):
         shown = source.rows[result.row].label
@@ -74,16 +74,8 @@ def unique_names(names: Iterable[str]) -> list[str]:
     """The names, with a number behind those that were there before."""
     made: list[str] = []
     for name in names:
-        made.append(_free(name, made))
+        made.append(free_name(name, made))
     return made
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    number, free = 2, name
-    while free in taken:
-        free = f"{name}_{number}"
-        number += 1
-    return free
 
 
 def _separated(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -169,18 +169,19 @@ def _with_header(rows: Iterable[list[str]]) -> Iterator[dict[str, str]]:
             header = _names(row)
             continue
         while len(header) < len(row):
-            header.append(_free(f"column_{len(header) + 1}", header))
+            header.append(free_name(f"column_{len(header) + 1}", header))
         yield {name: row[index] if index < len(row) else "" for index, name in enumerate(header)}
 
 
 def _names(row: Sequence[str]) -> list[str]:
     names: list[str] = []
     for index, cell in enumerate(row):
-        names.append(_free(" ".join(cell.split()) or f"column_{index + 1}", names))
+        names.append(free_name(" ".join(cell.split()) or f"column_{index + 1}", names))
     return names
 
 
-def _free(name: str, taken: Sequence[str]) -> str:
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """The name, with the first number behind it that makes it another one than those that are taken."""
     number, free = 2, name
     while free in taken:
         free = f"{name}_{number}"
