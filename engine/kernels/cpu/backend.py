@@ -123,6 +123,10 @@ class CpuBackend:
         row = self._memory.states(self.state_bytes // 4)[slot]
         row[:] = 0.0 if state is None else state.view(np.float32)
 
+    def cpu_seconds(self) -> float:
+        """Processor time that the threads of a step have had so far, the calling one's included."""
+        return self._team.cpu_seconds()
+
     def close(self) -> None:
         """End the threads and free the memory."""
         self._team.close()

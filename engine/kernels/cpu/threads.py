@@ -104,6 +104,7 @@ class ThreadTeam:
         ]
         for thread in threads:
             thread.start()
+        self._workers = threads
         self._finalizer = weakref.finalize(self, _stop, kernels[STOP_WORKERS], block, threads)
 
     def set_program(self, program: npt.NDArray[np.int64], step: npt.NDArray[np.int64]) -> None:
@@ -122,6 +123,18 @@ class ThreadTeam:
             raise RuntimeError("the threads have ended: the backend is closed")
         self._run_step(self._control.ctypes.data, 0, 0, self._team_size.begin(time.monotonic()))
         self._team_size.end(time.monotonic(), int(self._control[TEAM]) % TEAM_FACTOR)
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the calling thread and the workers have had. Raises RuntimeError after close.
+
+        Where the system does not tell it of a thread (Windows, macOS), that of the whole process.
+        """
+        if not self._finalizer.alive:
+            raise RuntimeError("the threads have ended: the backend is closed")
+        if not hasattr(time, "pthread_getcpuclockid"):
+            return time.process_time()
+        clocks = (time.pthread_getcpuclockid(thread.ident) for thread in self._workers if thread.ident is not None)
+        return time.thread_time() + sum(map(time.clock_gettime, clocks))
 
     def close(self) -> None:
         """End the workers and wait for them; idempotent. No step may be running or follow."""
