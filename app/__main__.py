@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from app.paths import HOME_VARIABLE, AppPaths
+from app.qt_bytecode import kept_bytecode
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 1
     try:
-        _choose_language(paths)
+        prepare(paths)
         from app.application import run
     except ImportError as error:
         if error.name is not None and not error.name.startswith("PySide6"):
@@ -47,6 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 1
     return run(paths, options.model and options.model.absolute())
+
+
+def prepare(paths: AppPaths) -> None:
+    """What comes before the modules of the window are imported. Raises ImportError where Qt cannot be loaded."""
+    gc.disable()  # until all is imported: what a start makes stays, and looking through it for garbage takes time
+    with kept_bytecode(paths.cache):
+        _choose_language(paths)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

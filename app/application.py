@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +26,7 @@ from app.paths import APP_NAME, AppPaths
 from app.single_instance import SingleInstance
 from app.theme import Theme, apply_theme
 from app.translation import tr
+from app.turns import Turns
 from app.window.attention import Attention
 from app.window.main_window import RESTART_STATUS, MainWindow
 from app.window.pages import MODELS, PageEntry
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PAINT_WAIT_MS = 1000
+_CHAT_MODULES = ("html.entities", "mdurl", "markdown_it", "app.chat.answer", "app.chat.own_message")
+"""What messages are shown with, and what that imports first."""
 
 
 def run(paths: AppPaths, model: Path | None = None) -> int:
@@ -61,6 +64,8 @@ def run(paths: AppPaths, model: Path | None = None) -> int:
 
 def start_again() -> None:
     """Start the app once more, as this process was started, without waiting for it."""
+    import subprocess
+
     subprocess.Popen([sys.executable, *sys.orig_argv[1:]], start_new_session=True)
 
 
@@ -79,6 +84,9 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
         if path:
             controller.load_model(path)
 
+    def on_painted() -> None:
+        Turns([*chat_steps(window, context, model), instance.listen, context.start_engine], window)
+
     def on_state(state: Qt.ApplicationState) -> None:
         if state == Qt.ApplicationState.ApplicationActive:
             controller.refresh_models()  # files may have come while the person was elsewhere
@@ -90,12 +98,31 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
     application.aboutToQuit.connect(context.close)
     if (offer := context.recovery(model)) is not None:
         window.banner.show_text(offer.text, action_name=offer.action_name, action=offer.action)
-    FirstPaint(window, lambda: context.start(model))
+    FirstPaint(window, on_painted)
     window.show()
     try:
         return int(application.exec())
     finally:
         signals.close()
+
+
+def chat_steps(window: MainWindow, context: AppContext, model: Path | None) -> list[Callable[[], object]]:
+    """What brings the last chat into a window that stands: each takes a few hundredths of a second."""
+    transcript = window.chat_page.transcript
+
+    def make_parser() -> None:
+        from app.chat.blocks import BlockStream
+
+        BlockStream()
+
+    return [
+        *(partial(importlib.import_module, name) for name in _CHAT_MODULES),
+        make_parser,
+        transcript.viewport,  # Qt's classes of widgets become Python's when one of them is first asked for
+        lambda: len(context.controller.current_messages),
+        partial(context.open, model),
+        lambda: transcript.has_room,  # True, and so again, until all that is in sight is made
+    ]
 
 
 class FirstPaint(QObject):

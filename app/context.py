@@ -6,11 +6,11 @@ the window, which takes a second, and made when it is first asked for.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from app.storage.store import ChatStore
 from app.tasks import TaskRunner
 from app.translation import tr
 from engine.library import models_folder
+from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
     from app.extraction.workspace import ExtractionWorkspace
@@ -135,16 +136,7 @@ class AppContext(QObject):
             DownloadQueue(folder, access),
             HubSearch(access, folder, lambda: self.settings.value("kv_type")),
         )
-        models = ModelsWork(
-            self.paths,
-            self.settings,
-            self.library,
-            self.session,
-            queue,
-            search,
-            access,
-            is_engine_busy=lambda: self.client.is_busy,
-        )
+        models = ModelsWork(self.paths, self.settings, self.library, self.session, queue, search, access)
         self.client.request_finished.connect(models.take_finished)
         return models
 
@@ -156,13 +148,18 @@ class AppContext(QObject):
         return ExtractionWorkspace(self.client, self.session, self.paths.extractions)
 
     def start(self, model: Path | None = None) -> None:
-        """Once the window is connected: open the chat, load a model, say what was found on the disk.
+        """``open`` and ``start_engine`` in one."""
+        self.open(model)
+        self.start_engine()
 
-        The engine and what else is imported beside the window begin now; ``completed`` follows.
-        """
+    def open(self, model: Path | None = None) -> None:
+        """Once the window is connected: open the chat, ask for a model, say what was found on the disk."""
         notices = [self.settings.trouble, *self.store.opening_notices, self._prepare_models_folder()]
         texts = [text for text in notices if text]
         self.controller.start(texts, model, loads_by_itself=not self.is_after_crash)
+
+    def start_engine(self) -> None:
+        """Begin to import the engine and the pages beside the window; ``completed`` follows."""
         self.client.start()
         self._importer.run(_import_late, self._on_imported, self._on_import_failed)
 
@@ -262,3 +259,5 @@ def _import_late() -> None:
             importlib.import_module(name)
     finally:
         sys.setswitchinterval(interval_s)
+        gc.freeze()  # a collection of all that was imported would hold the window up for a tenth of a second
+        gc.enable()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -17,7 +17,7 @@ from PySide6.QtCore import QObject, Signal
 from app.engine_client import EngineClient
 from app.settings import Settings
 from app.translation import tr
-from engine.gguf.quantizations import model_name
+from engine.plain_data import dataclass
 from engine.protocol import ModelEjected, ModelInfo, ModelLoaded, ModelLoadFailed, ModelLoading
 
 _log = logging.getLogger(__name__)
@@ -179,6 +179,8 @@ class ModelSession(QObject):
 
     def name_of(self, path: Path) -> str:
         """What the picker calls the model at ``path``."""
+        from engine.gguf.quantizations import model_name  # not before the window is there
+
         return next((entry.name for entry in self.entries if entry.path == path), model_name(path)[0])
 
     def close(self) -> None:

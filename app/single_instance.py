@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QLockFile, QObject, Signal
-from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+if TYPE_CHECKING:
+    from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 _log = logging.getLogger(__name__)
 
 ANSWER_WAIT_MS = 1000
+_TRY_AGAIN_S = 0.02
 MAX_MESSAGE_BYTES = 1 << 16
 
 
@@ -45,16 +49,21 @@ class SingleInstance(QObject):
             _log.warning("no lock: %s", error)
             return True
         if self._lock.tryLock(0):
-            self._listen()
             return True
         return self._lock.error() != QLockFile.LockError.LockFailedError
 
     def raise_other(self, model: Path | None = None) -> bool:
         """Ask the running app to show its window, and to load ``model``; False when it does not answer."""
+        from PySide6.QtNetwork import QLocalSocket
+
         socket = QLocalSocket()
+        ends = time.monotonic() + ANSWER_WAIT_MS / 1000
         socket.connectToServer(self._server_name())
-        if not socket.waitForConnected(ANSWER_WAIT_MS):
-            return False
+        while not socket.waitForConnected(ANSWER_WAIT_MS):
+            if time.monotonic() > ends:
+                return False
+            time.sleep(_TRY_AGAIN_S)  # it has the lock already but does not listen yet
+            socket.connectToServer(self._server_name())
         text = "" if model is None else str(model)
         message = json.dumps({"model": text})  # ASCII: a name that is no UTF-8 comes through as well
         socket.write(message.encode("ascii") + b"\n")
@@ -68,7 +77,12 @@ class SingleInstance(QObject):
             self._server.close()
         self._lock.unlock()
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Let a second start reach this one; later than the lock, for it takes time that the window waits for."""
+        from PySide6.QtNetwork import QLocalServer
+
+        if not self._lock.isLocked():
+            return
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         QLocalServer.removeServer(self._server_name())  # what a killed process left; the lock says it is ours
@@ -86,6 +100,8 @@ class SingleInstance(QObject):
 
     def _on_ready(self) -> None:
         # The sender, not a closure over it: a slot that keeps its own socket alive crashes when that is deleted.
+        from PySide6.QtNetwork import QLocalSocket
+
         socket = self.sender()
         if isinstance(socket, QLocalSocket):
             self._on_message(socket)
@@ -103,5 +119,7 @@ class SingleInstance(QObject):
         self.raise_requested.emit(model if isinstance(model, str) else "")
 
     def _server_name(self) -> str:
+        import hashlib
+
         digest = hashlib.sha256(str(self._lock_file).encode("utf-8", "surrogateescape")).hexdigest()
         return f"fireside-{digest[:16]}"

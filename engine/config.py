@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from engine.plain_data import dataclass
 
 KVType = Literal["f16", "q8_0"]  # how the KV cache stores a value: float16, or int8 with a scale for 32
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from engine.config import KVType
+from engine.plain_data import dataclass
 
 
 class LoadPhase(str, Enum):

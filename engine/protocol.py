@@ -6,7 +6,7 @@ events. Every event about a request carries its ``request_id``; an event about t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from engine.config import KVType as KVType  # the app imports these from here
@@ -25,6 +25,7 @@ from engine.model_messages import ModelInfo as ModelInfo
 from engine.model_messages import ModelLoaded as ModelLoaded
 from engine.model_messages import ModelLoadFailed as ModelLoadFailed
 from engine.model_messages import ModelLoading as ModelLoading
+from engine.plain_data import dataclass
 from engine.policies import ContextPolicy as ContextPolicy
 from engine.policies import Priority as Priority
 from engine.policies import RereadReason as RereadReason

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import InputError
+from engine.plain_data import dataclass
 
 NO_PARAMETERS = '{"type": "object", "properties": {}}'
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.attachments import Attachments
-from app.chat.closer_look import MAX_ALTERNATIVES, CloserLook, prefix_before
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
 from app.chat.generation import Generation
@@ -36,6 +36,9 @@ from engine.protocol import (
     TokenAlternatives,
     Tool,
 )
+
+if TYPE_CHECKING:
+    from app.chat.closer_look import CloserLook
 
 _MIN_READ_TOKENS = 32
 
@@ -187,6 +190,8 @@ class Answering(QObject):
         self, conversation: Conversation, message_id: str, offset: int, on_look: Callable[[CloserLook], None]
     ) -> None:
         """Ask for the likeliest tokens at a place of an answer; without a model the person is told."""
+        from app.chat.closer_look import MAX_ALTERNATIVES, CloserLook, prefix_before
+
         if message_id not in conversation:
             return
         if self._session.info is None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from app.chat.maths_syntax import use_maths
+from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
@@ -17,6 +16,7 @@ from app.chat.conversation import UNTITLED, Conversation, clean_text, title_from
 from app.chat.options import accepted
 from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
 from app.translation import tr
+from engine.plain_data import dataclass
 from engine.protocol import Role
 
 FORMAT_KEY = "fireside_chats"

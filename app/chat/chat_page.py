@@ -308,12 +308,14 @@ class ChatPage(QWidget):
     def _refresh(self) -> None:
         self.composer.set_busy(self._controller.is_generating)
         self.transcript.set_context_start(self._controller.context_start)
-        has_messages = bool(self._controller.current_messages)
+        has_messages = self._controller.has_messages
         self._stack.setCurrentWidget(self.transcript if has_messages else self._empty_holder)
         self._refresh_empty()
         self._place_to_end()
 
     def _refresh_empty(self) -> None:
+        if self._stack.currentWidget() is not self._empty_holder:
+            return
         info = self._controller.model_info
         if info is not None:
             self.empty.show_ready(info.name)

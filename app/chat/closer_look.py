@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QKeyEvent
@@ -18,6 +17,7 @@ from app.theme import Theme
 from app.translation import tr
 from app.widgets.label import Label
 from app.widgets.meter import Meter
+from engine.plain_data import dataclass
 from engine.protocol import TokenProbability
 
 MAX_ALTERNATIVES = 8

@@ -142,6 +142,11 @@ class ChatController(QObject):
         return self.attachments.shown_with(self._collection.tree(self._current_id).branch(), self._current_id)
 
     @property
+    def has_messages(self) -> bool:
+        """Whether ``current_messages`` are any, without reading them."""
+        return self.current_conversation.active_leaf_id is not None
+
+    @property
     def context_start(self) -> str:
         """The first message of the open conversation that the model still reads; "" for all of them."""
         return self._answering.context_start(self._collection.tree(self._current_id))

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from app.chat.tool_calls import is_told, messages_of
 from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
+from engine.plain_data import dataclass
 from engine.protocol import Message, Role
 
 MAX_TITLE_CHARACTERS = 60

@@ -34,6 +34,7 @@ from app.chat.conversation_list_model import (
     IS_HEADING,
     IS_PINNED,
     MIME_TYPE,
+    NO_SEARCH,
     ConversationListModel,
     Search,
     Shelf,
@@ -99,7 +100,7 @@ class ConversationList(QListView):
         records: Sequence[ConversationRecord],
         busy_ids: Iterable[str],
         shelves: Sequence[Shelf] = (),
-        search: Search = Search(),  # noqa: B008 - it never changes
+        search: Search = NO_SEARCH,
     ) -> None:
         """Show other rows; what was chosen stays chosen as far as it is still there."""
         self._shelves = tuple(shelves)
@@ -109,8 +110,7 @@ class ConversationList(QListView):
 
     def select(self, conversation_id: str) -> None:
         """Mark the conversation that is open; a choice of several that it belongs to stays."""
-        self._model.open_id = conversation_id
-        self.viewport().update()
+        self._model.mark_open(conversation_id)
         row = self._model.row_of(conversation_id)
         index = self._model.index(row) if row >= 0 else QModelIndex()
         if row < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from PySide6.QtCore import (
@@ -22,6 +22,7 @@ from app.chat.blocks import displayable
 from app.storage.records import ConversationRecord, FolderRecord
 from app.translation import tr
 from app.widgets.label import plain_tooltip
+from engine.plain_data import dataclass
 
 IS_HEADING = int(Qt.ItemDataRole.UserRole) + 1
 CONVERSATION_ID = int(Qt.ItemDataRole.UserRole) + 2
@@ -61,6 +62,9 @@ class Search:
 
     words: tuple[str, ...] = ()
     excerpts: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_SEARCH = Search()
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class ConversationListModel(QAbstractListModel):
         self._rows: list[_Row] = []
         self._busy_ids: set[str] = set()
         self._now = datetime.now()
-        self._search = Search()
+        self._search = NO_SEARCH
         self.open_id = ""
 
     def show_records(
@@ -112,7 +116,7 @@ class ConversationListModel(QAbstractListModel):
         records: Sequence[ConversationRecord],
         busy_ids: Iterable[str],
         shelves: Sequence[Shelf] = (),
-        search: Search = Search(),
+        search: Search = NO_SEARCH,
     ) -> bool:
         """Show other rows, grouped as of now; False when nothing differs but times and dots."""
         self._now = datetime.now()
@@ -128,6 +132,13 @@ class ConversationListModel(QAbstractListModel):
         self._rows = rows
         self.endResetModel()
         return True
+
+    def mark_open(self, conversation_id: str) -> None:
+        """Say which conversation is open; "" for none in the list."""
+        rows = {self.row_of(self.open_id), self.row_of(conversation_id)} - {-1}
+        self.open_id = conversation_id
+        for row in rows:
+            self.dataChanged.emit(self.index(row), self.index(row), [IS_OPEN])
 
     def row_of(self, conversation_id: str) -> int:
         """The row of a conversation, -1 when it is not in the list."""

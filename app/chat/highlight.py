@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
 
 from PySide6.QtCore import QByteArray, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
 from app.tasks import TaskRunner
+from engine.plain_data import dataclass
 
 MAX_CHARACTERS = 2000
 _MAX_KEPT = 400

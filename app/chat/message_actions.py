@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from app.translation import tr
+from engine.plain_data import dataclass
 
 
 class MessageAction(str, Enum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
@@ -31,6 +31,7 @@ from app.chat.maths_text import write_formula
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.label import plain_tooltip
+from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

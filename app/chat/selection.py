@@ -13,8 +13,6 @@ from PySide6.QtCore import QMimeData, QObject, QPoint, QTimer
 from PySide6.QtGui import QGuiApplication, QTextCursor, QTextDocumentFragment
 from PySide6.QtWidgets import QScrollArea, QWidget
 
-from app.chat.maths_text import SOURCE, fragments
-
 if TYPE_CHECKING:
     from app.chat.text_view import TextView
 
@@ -163,6 +161,8 @@ def whole(view: TextView) -> QTextCursor:
 
 def selected_text(cursor: QTextCursor) -> str:
     """The plain text that a cursor has selected, with formulas as their source."""
+    from app.chat.maths_text import SOURCE, fragments
+
     start, end = cursor.selectionStart(), cursor.selectionEnd()
     parts: list[str] = []
     block = cursor.document().findBlock(start)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from app.translation import tr
 from app.widgets.buttons import SegmentedControl, TextButton
 from app.widgets.file_dialogs import choose_target
 from app.widgets.label import Label, plain_tooltip
+from engine.plain_data import dataclass
 
 MAX_ROWS = 300
 DOUBTFUL = 0.7

@@ -6,19 +6,22 @@ end only while the person is at the end, and no event but their own moves what t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.chat.conversation import MessageView
-from app.chat.message_view import MessageWidget
-from app.chat.own_message import OwnMessage
 from app.chat.selection import TextSelection
 from app.theme import Theme
 from app.translation import tr
 from engine.protocol import Role
+
+if TYPE_CHECKING:
+    from app.chat.message_view import MessageWidget
 
 COLUMN_PX = 760
 ALIVE_AT_FIRST = 16
@@ -27,7 +30,7 @@ ALIVE_STEP = 30
 _GROW_STEP = 1  # one message takes about 10 ms, and typing must not wait for more
 _GROW_EVERY_MS = 2
 _GROW_AFTER_MS = 40  # what is in sight is painted first
-_FIRST_STEP = 4
+TURN_S = 0.02  # how long messages are made before the event loop gets its turn
 _AT_END_PX = 4
 _LOAD_EARLIER_PX = 600
 
@@ -106,7 +109,6 @@ class Transcript(QScrollArea):
         self._set_following(True)
         self._show_end()
         self._scroll_to_end()
-        self._grow.start(_GROW_AFTER_MS)
 
     def sync(self, messages: Sequence[MessageView]) -> None:
         """Show another state of the same conversation: messages that stay keep their widgets and their place."""
@@ -150,7 +152,7 @@ class Transcript(QScrollArea):
     def edit_last(self) -> bool:
         """Edit the person's last message; False when there is none."""
         for widget in reversed(self._widgets):
-            if isinstance(widget, OwnMessage):
+            if widget.view.record.role is Role.USER:
                 widget.begin_edit()
                 return True
         return False
@@ -188,15 +190,18 @@ class Transcript(QScrollArea):
             self._scroll_to_end()
 
     def _make(self, view: MessageView) -> MessageWidget:
+        # Imported here: the window is painted before the messages are made, with Markdown and all.
         widget: MessageWidget
         if view.record.role is Role.USER:
+            from app.chat.own_message import OwnMessage
+
             widget = OwnMessage(self._theme, view)
         elif view.record.role is Role.TOOL:
             from app.chat.tool_result import ToolResult
 
             widget = ToolResult(self._theme, view)
         else:
-            from app.chat.answer import Answer  # with Markdown and all: an empty chat should not wait for it
+            from app.chat.answer import Answer
 
             widget = Answer(self._theme, view)
         widget.edit_requested.connect(self.edit_requested)
@@ -223,14 +228,22 @@ class Transcript(QScrollArea):
         return next((widget for widget in reversed(self._widgets) if widget.message_id == message_id), None)
 
     def _show_end(self) -> None:
-        """Make as many of the last messages as fill the view; the timer makes the others."""
-        while len(self._widgets) < min(ALIVE_AT_FIRST, len(self._messages)):
-            self._show_earlier(_FIRST_STEP)
-            if self.verticalScrollBar().maximum() > 0:
-                return
+        """Make as many of the last messages as fill the view, in this turn and the next ones."""
+        ends = time.perf_counter() + TURN_S
+        while self.has_room:
+            self._show_earlier(_GROW_STEP)
+            if time.perf_counter() > ends:
+                break
+        self._grow.start(0 if self.has_room else _GROW_AFTER_MS)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether messages are missing that would be in sight."""
+        num_wanted = min(ALIVE_AT_FIRST, len(self._messages))
+        return len(self._widgets) < num_wanted and self.verticalScrollBar().maximum() == 0
 
     def _on_grow(self) -> None:
-        self._grow.setInterval(_GROW_EVERY_MS)
+        self._grow.setInterval(0 if self.has_room else _GROW_EVERY_MS)
         num_hidden = len(self._messages) - len(self._widgets)
         if num_hidden <= 0 or len(self._widgets) >= ALIVE_AT_REST:
             self._grow.stop()
@@ -352,7 +365,7 @@ class Transcript(QScrollArea):
     def _on_focus_changed(self, _old: QObject | None, new: QWidget | None) -> None:
         for widget in self._widgets:
             widget.set_focus_inside(new is not None and (new is widget or widget.isAncestorOf(new)))
-        if isinstance(new, MessageWidget) and new in self._widgets:
+        if new is not None and any(new is widget for widget in self._widgets):
             self.ensureWidgetVisible(new, 0, self._theme.px(24))
             self._set_following(False)
             self._follow_if_at_end()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from app.translation import tr
+from engine.plain_data import dataclass
 
 GALLERY = Path(__file__).resolve().parents[2] / "resources" / "schemas"
 MAX_FILE_BYTES = 2_000_000

@@ -18,12 +18,11 @@ import sqlite3
 import stat
 import tempfile
 import time
-import uuid
-from dataclasses import dataclass
 from pathlib import Path
 
 from app.storage.migrations import SCHEMA_VERSION, migrate, schema_version
 from app.translation import tr
+from engine.plain_data import dataclass
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +104,7 @@ class Database:
     @classmethod
     def in_memory(cls, original: Path | None, notice: str) -> Database:
         """A database that needs no disk; what ``original`` holds, its newest changes excepted, is carried over."""
-        database = cls(None, (notice,), is_temporary=True, _memory_name=f"fireside-{uuid.uuid4().hex}")
+        database = cls(None, (notice,), is_temporary=True, _memory_name=f"fireside-{os.urandom(16).hex()}")
         keeper = database._keeper = database.connect()
         if original is not None:
             with (

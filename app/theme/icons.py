@@ -20,8 +20,7 @@ def pixmap(name: str, colour: str, size: int, pixel_ratio: float = 1.0) -> QPixm
 
     Raises FileNotFoundError for a name that is not in the set.
     """
-    source = (ICONS / f"{name}.svg").read_text(encoding="utf-8").replace("currentColor", colour)
-    renderer = QSvgRenderer(QByteArray(source.encode("utf-8")))
+    renderer = _renderer(name, colour)
     side = max(1, round(size * pixel_ratio))
     image = QPixmap(QSize(side, side))
     image.fill(Qt.GlobalColor.transparent)
@@ -30,6 +29,12 @@ def pixmap(name: str, colour: str, size: int, pixel_ratio: float = 1.0) -> QPixm
     painter.end()
     image.setDevicePixelRatio(pixel_ratio)
     return image
+
+
+@lru_cache(maxsize=1)  # all sizes of an icon are drawn one after the other
+def _renderer(name: str, colour: str) -> QSvgRenderer:
+    source = (ICONS / f"{name}.svg").read_text(encoding="utf-8").replace("currentColor", colour)
+    return QSvgRenderer(QByteArray(source.encode("utf-8")))
 
 
 @lru_cache(maxsize=256)

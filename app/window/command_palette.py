@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 from PySide6.QtGui import QKeyEvent
@@ -21,6 +20,7 @@ from app.theme import Theme
 from app.translation import tr
 from app.widgets.label import Label
 from app.widgets.row_delegate import RowDelegate
+from engine.plain_data import dataclass
 
 DETAIL = int(Qt.ItemDataRole.UserRole) + 1
 MAX_SHOWN = 60

@@ -348,13 +348,13 @@ class MainWindow(QMainWindow):
         """Enable what can be done now, so that no entry does nothing."""
         menus, controller = self._menus, self._controller
         record = self._current_record()
-        messages = controller.current_messages
+        has_messages = controller.has_messages
         is_generating = controller.is_generating
         menus.stop.setEnabled(is_generating)
-        menus.regenerate.setEnabled(bool(messages) and not is_generating)
-        menus.continue_answer.setEnabled(bool(messages) and not is_generating)
-        menus.edit_last.setEnabled(bool(messages) and not is_generating)
-        menus.copy_answer.setEnabled(bool(messages))
+        menus.regenerate.setEnabled(has_messages and not is_generating)
+        menus.continue_answer.setEnabled(has_messages and not is_generating)
+        menus.edit_last.setEnabled(has_messages and not is_generating)
+        menus.copy_answer.setEnabled(has_messages)
         for action in (menus.rename, menus.pin, menus.delete, menus.export):
             action.setEnabled(record is not None)
         menus.pin.setText(tr("Unpin the chat") if record is not None and record.is_pinned else tr("Pin the chat"))

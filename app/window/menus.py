@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
@@ -13,6 +12,7 @@ from app.settings import Settings
 from app.theme import Theme
 from app.translation import tr
 from app.window.pages import SETTINGS, PageEntry
+from engine.plain_data import dataclass
 
 _EDITORS = (QLineEdit, QPlainTextEdit, QTextEdit)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
+
+from engine.plain_data import dataclass
 
 CHAT = "chat"
 MODELS = "models"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from engine.plain_data import dataclass
 
 MAX_CHOICES = 256
 PLACEHOLDER = "{choices}"  # in the text of a decision: where the choices are listed

@@ -6,10 +6,10 @@ Knows names only; what a file really holds its header says.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from engine.gguf.shards import shard_of
+from engine.plain_data import dataclass
 
 _NAME = (
     r"Q4_0_[48]_[48]|I?Q[0-9]_[01]|Q[0-9]_K_(?:XXS|XS|S|M|L|XL)|Q[0-9]_K|IQ[0-9]_(?:XXS|XS|S|M|NL|XL)|TQ[12]_0"

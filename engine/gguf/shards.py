@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import MissingShardsError
+from engine.plain_data import dataclass
 
 # As written by llama.cpp's splitter; \d would also accept digits of other scripts.
 _SHARD = re.compile(r"(?P<prefix>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})(?P<suffix>\.gguf)", re.I | re.S)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 import platformdirs
+
+from engine.plain_data import dataclass
 
 HOME_VARIABLE = "FIRESIDE_HOME"
 POINTER_NAME = "models-folder.txt"  # beside the default folder: where it was moved to

@@ -19,6 +19,12 @@ from tests.app.fake_controller import FakeController
 from tests.app.fake_engine import FakeEngine
 
 
+@pytest.fixture(autouse=True)
+def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All messages in sight are made at once, however slow the machine is."""
+    monkeypatch.setattr("app.chat.transcript.TURN_S", 3600.0)
+
+
 @dataclass
 class Bench:
     """An app without a window: its services, a fake engine, and what the controller said."""

@@ -143,6 +143,10 @@ class FakeController(QObject):
         return self._records[self.current_id]
 
     @property
+    def has_messages(self) -> bool:
+        return bool(self.current_messages)
+
+    @property
     def current_messages(self) -> list[MessageView]:
         return list(self._messages[self.current_id])
 

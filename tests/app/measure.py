@@ -4,8 +4,9 @@ search      in 20,000 messages, the slower half of several words
 open        a chat of 2,000 messages, until it is painted
 stall       the longest time without a turn of the event loop while a fake engine streams 200 tokens/s and
             every core is busy
-paint       from the process's start to the window's first picture, and to the last chat in it
-start stall the longest time without a turn of the event loop while the engine is imported after that
+paint       from the process's start to the window's first picture, beside that of an empty window of Qt
+chat        from the process's start until the last chat, of 60 messages, fills its place in the window
+start stall the longest time without a turn of the event loop from the first picture until all is imported
 close       from the wish to the end of the process's work
 memory      what the process holds with that chat open, models and KV cache apart
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -195,9 +197,43 @@ def stall_ms(app: App, seconds: float, num_busy: int) -> Watchdog:
 
 def start_figures(home: Path) -> dict[str, float]:
     """Start the whole app below ``home`` in a process of its own; what ``start_process`` prints."""
-    command = [sys.executable, "-m", "tests.app.start_process", str(home)]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, env=with_bytecode())
-    return dict(json.loads(result.stdout))
+    return dict(json.loads(_output_of("tests.app.start_process", str(home))))
+
+
+def bare_ms() -> float:
+    """How long an empty window of Qt takes until it is painted, in a process of its own."""
+    return float(_output_of("tests.app.bare_process"))
+
+
+def _output_of(module: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", module, *arguments, str(time.time())]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=with_bytecode()).stdout
+
+
+def print_start(home: Path, num_starts: int = 7) -> None:
+    """Start again and again with 60 messages in the last chat, in turn with an empty window; medians and bests."""
+    paths = AppPaths.below(home)
+    fill(paths.database, num_chats=30, num_messages=20, num_long=60)
+    paths.config.mkdir(parents=True)
+    paths.settings_file.write_text(json.dumps({"last_conversation": "long"}), encoding="utf-8")
+    start_figures(home)
+    bare_ms()  # both once to warm up
+    starts, bare = [], []
+    for _ in range(num_starts):
+        starts.append(start_figures(home))
+        bare.append(bare_ms())
+    seen = {name: sorted(start[name] for start in starts) for name in starts[0]}
+    middle = num_starts // 2
+    ratio = seen["painted_ms"][middle] / sorted(bare)[middle]
+    print(f"paint     {_middle_and_best(seen['painted_ms'])}  from the process's start (< 500, warm)")
+    print(f"          {_middle_and_best(bare)}  for an empty window of Qt: ours takes {ratio:.2f} times as long")
+    print(f"chat      {_middle_and_best(seen['chat_ms'])}  until the last chat fills its place")
+    print(f"start stall {_middle_and_best(seen['stall_ms'])}  at most after the first picture")
+    print(f"            {_middle_and_best(seen['own_stall_ms'])}  of work of its own at most in one turn")
+
+
+def _middle_and_best(figures: list[float]) -> str:
+    return f"{statistics.median(figures):7.0f} ms (best {min(figures):.0f})"
 
 
 def main() -> int:
@@ -209,13 +245,7 @@ def main() -> int:
     application = QApplication(sys.argv[:1])
     with tempfile.TemporaryDirectory(prefix="fireside-measure-") as folder:
         home = Path(folder)
-        for number in range(4):
-            shown = start_figures(home / "empty")
-            if number:  # the first one warms up
-                print(f"paint     {shown['painted_ms']:7.0f} ms  from the process's start (< 500, warm)")
-                print(
-                    f"          {shown['painted_work_ms']:7.0f} ms  of work; start stall {shown['stall_ms']:.0f} ms"
-                )
+        print_start(home / "started")
         first = App(home / "empty")
         print(f"close     {first.close():7.0f} ms  (< 1000)")
         before = psutil.Process().memory_info().rss

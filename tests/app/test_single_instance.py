@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import pytest
+from PySide6.QtCore import QTimer
 from PySide6.QtNetwork import QLocalSocket
 from pytestqt.qtbot import QtBot
 
@@ -17,6 +20,7 @@ from app.single_instance import SingleInstance
 application = QCoreApplication([])
 instance = SingleInstance(Path(sys.argv[1]))
 assert instance.acquire()
+instance.listen()
 os.kill(os.getpid(), 9)
 """
 
@@ -36,6 +40,7 @@ def test_a_second_start_raises_the_first(qtbot: QtBot, tmp_path: Path) -> None:
     lock = tmp_path / "дом" / "app.lock"
     first = SingleInstance(lock)
     assert first.acquire()
+    first.listen()
     second = subprocess.Popen([sys.executable, "-c", _SECOND, str(lock)], stdout=subprocess.PIPE, text=True)
     with qtbot.waitSignal(first.raise_requested, timeout=15_000):
         pass
@@ -46,11 +51,38 @@ def test_a_second_start_raises_the_first(qtbot: QtBot, tmp_path: Path) -> None:
     third.release()
 
 
+def test_a_second_start_waits_until_the_first_listens(qtbot: QtBot, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    first = SingleInstance(lock)
+    assert first.acquire()
+    second = SingleInstance(lock)
+    assert not second.acquire()
+    QTimer.singleShot(0, first.listen)
+    answers: list[bool] = []
+    asking = threading.Thread(target=lambda: answers.append(SingleInstance(lock).raise_other()))
+    with qtbot.waitSignal(first.raise_requested, timeout=15_000):
+        asking.start()
+        asking.join(0.1)  # the first does not come to listen before
+    asking.join(15)
+    assert answers == [True]
+    first.release()
+
+
+def test_where_nobody_has_the_lock_nobody_listens(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.single_instance.ANSWER_WAIT_MS", 50)
+    instance = SingleInstance(tmp_path / "app.lock")
+    instance.listen()
+    assert not instance.raise_other()
+
+
 def test_a_second_start_hands_its_file_over(qtbot: QtBot, tmp_path: Path) -> None:
     lock = tmp_path / "app.lock"
     model = tmp_path / "дом\n家.gguf"
     first = SingleInstance(lock)
     assert first.acquire()
+    first.listen()
     second = subprocess.Popen([sys.executable, "-c", _SECOND, str(lock), str(model)])
     with qtbot.waitSignal(first.raise_requested, timeout=15_000) as caught:
         pass
@@ -62,6 +94,7 @@ def test_a_second_start_hands_its_file_over(qtbot: QtBot, tmp_path: Path) -> Non
 def test_nonsense_on_the_socket_is_ignored(qtbot: QtBot, tmp_path: Path) -> None:
     first = SingleInstance(tmp_path / "app.lock")
     assert first.acquire()
+    first.listen()
     heard: list[str] = []
     first.raise_requested.connect(heard.append)
     for message in (b"\xff\xfe\n", b"[]\n", b'{"model": 7}\n', b"x" * 200_000):
@@ -91,6 +124,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(qtbot: QtBot, tmp_path: Path
     assert lock.exists()
     instance = SingleInstance(lock)
     assert instance.acquire()
+    instance.listen()
     assert instance.raise_other(), "its socket is replaced as well"
     instance.release()
 

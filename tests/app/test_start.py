@@ -4,13 +4,24 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from app.paths import AppPaths
 from tests.app.measure import fill
 
 ROOT = Path(__file__).resolve().parents[2]
-_LATER = ("numpy", "markdown_it", "pygments", "engine.thread", "app.extraction.page", "app.library.models_page")
+_LATER = (
+    "PySide6.QtNetwork",
+    "numpy",
+    "markdown_it",
+    "pygments",
+    "engine.thread",
+    "app.chat.answer",
+    "app.chat.own_message",
+    "app.extraction.page",
+    "app.library.models_page",
+)
 
 
 def test_the_window_is_painted_before_anything_heavy_is_imported() -> None:
@@ -25,7 +36,7 @@ def test_a_start_shows_the_last_chat_and_then_completes(tmp_path: Path) -> None:
     paths.config.mkdir()
     paths.settings_file.write_text(json.dumps({"last_conversation": "long"}), encoding="utf-8")
     result = subprocess.run(
-        [sys.executable, "-m", "tests.app.start_process", str(tmp_path)],
+        [sys.executable, "-m", "tests.app.start_process", str(tmp_path), str(time.time())],
         cwd=ROOT,
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
         text=True,

@@ -132,6 +132,7 @@ def test_coming_back_to_the_end_follows_again(transcript: Transcript, qtbot: QtB
 def test_nothing_moves_when_an_answer_ends(transcript: Transcript, qtbot: QtBot) -> None:
     messages = [*_messages(8), _streaming()]
     transcript.show_conversation(messages)
+    _grown(transcript, qtbot)
     transcript.append_delta("s", "answer", SORTING_ANSWER)
     qtbot.wait(60)
     bar = transcript.verticalScrollBar()
@@ -197,6 +198,20 @@ def test_a_long_chat_opens_quickly_and_grows_upwards(transcript: Transcript, qtb
     assert len(transcript.widgets) >= ALIVE_AT_REST + ALIVE_STEP
     assert anchor in transcript.widgets
     assert abs(anchor.mapTo(transcript, QPoint(0, 0)).y() - transcript._theme.px(28)) <= 2
+
+
+def test_messages_are_made_in_turns_from_the_end(
+    transcript: Transcript, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.chat.transcript.TURN_S", 0.0)
+    transcript.show_conversation(_messages(30))
+    assert [widget.message_id for widget in transcript.widgets] == ["m29"], "the others wait for their turn"
+    assert transcript.has_room
+    qtbot.waitUntil(lambda: not transcript.has_room, timeout=10_000)
+    transcript.sync(_messages(31))
+    qtbot.waitUntil(lambda: len(transcript.widgets) == 31, timeout=10_000)
+    assert [widget.message_id for widget in transcript.widgets] == [f"m{number}" for number in range(31)]
+    assert _at_end(transcript)
 
 
 def test_messages_that_stay_keep_their_widgets(transcript: Transcript) -> None:
