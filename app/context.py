@@ -136,7 +136,16 @@ class AppContext(QObject):
             DownloadQueue(folder, access),
             HubSearch(access, folder, lambda: self.settings.value("kv_type")),
         )
-        models = ModelsWork(self.paths, self.settings, self.library, self.session, queue, search, access)
+        models = ModelsWork(
+            self.paths,
+            self.settings,
+            self.library,
+            self.session,
+            queue,
+            search,
+            access,
+            is_engine_busy=lambda: self.client.is_busy,
+        )
         self.client.request_finished.connect(models.take_finished)
         return models
 

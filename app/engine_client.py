@@ -114,6 +114,11 @@ class EngineClient(QObject):
         self._is_closed = False
         self._engine = make_engine(self._mailbox.post)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request waits or is computed."""
+        return bool(self._handlers)
+
     def start(self) -> None:
         """Let the engine begin; what was submitted before is done first."""
         self._engine.start()

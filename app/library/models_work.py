@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.downloads.access import HubAccess
 from app.downloads.queue import DownloadQueue
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine.hub.names import Version
 
 CLOSING_WAIT_S = 0.2
+LOOK_AGAIN_MS = 5 * 60 * 1000  # whether to measure the kernels
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class ModelsWork(QObject):
         search: HubSearch,
         access: HubAccess,
         parent: QObject | None = None,
+        *,
+        is_engine_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(parent)
         self.library = library
@@ -86,7 +89,12 @@ class ModelsWork(QObject):
         self._access = access
         self._runner = TaskRunner("models", self)
         self._is_closed = False
-        self._has_measured = False
+        self._is_engine_busy = is_engine_busy
+        self._has_looked = False
+        self._looks = QTimer(self)
+        self._looks.setInterval(LOOK_AGAIN_MS)
+        self._looks.timeout.connect(self._measure)
+        self._looks.start()
         self.speeds = ModelSpeeds(self._run, paths.data / "measured-speeds.json", self)
         self._wanted: set[str] = set()  # repositories whose best version is to be downloaded
         library.models_changed.connect(self._estimate)
@@ -105,6 +113,9 @@ class ModelsWork(QObject):
         self._run(self._look_at_machine, self.machine_known.emit)
         self._run(self._look_at_disk, self.disk_known.emit)
         self._estimate()
+        if not self._has_looked:
+            self._has_looked = True
+            self._measure()
 
     def take_finished(self, event: RequestFinished) -> None:
         """An answer is complete: its speed replaces the estimate.
@@ -234,6 +245,7 @@ class ModelsWork(QObject):
     def close(self) -> None:
         """Begin nothing more."""
         self._is_closed = True
+        self._looks.stop()
         self.search.close()
         self.queue.close()
         self._runner.close(CLOSING_WAIT_S)
@@ -252,13 +264,31 @@ class ModelsWork(QObject):
     def _on_error(self, error: Exception) -> None:
         self.notice.emit(str(error) if isinstance(error, ValueError | OSError) else sentence_of(error))
 
-    def _look_at_machine(self) -> MachineFacts:
-        from engine.advisor import known_speeds, measure_speeds, needs_measuring
+    def _measure(self) -> None:
+        """Measure the kernels where that is due and nobody waits for the processor; who then wants it, gets it."""
 
-        is_free = self._session.info is None and self._session.loading_path is None
-        if is_free and not self._has_measured and needs_measuring():
-            self._has_measured = True  # once a run: it takes some seconds of all cores
-            measure_speeds()
+        def measure() -> bool:
+            from engine.advisor import measure_speeds, needs_measuring
+
+            if not (self._is_processor_free() and needs_measuring()):
+                return False
+            measure_speeds(may_go_on=self._is_processor_free)
+            return True
+
+        def on_measured(has_measured: bool) -> None:
+            if has_measured:
+                self._run(self._look_at_machine, self.machine_known.emit)
+                self._estimate()
+
+        self._run(measure, on_measured)
+
+    def _is_processor_free(self) -> bool:
+        """From any thread."""
+        return not (self._is_closed or self._is_engine_busy() or self._session.loading_path is not None)
+
+    def _look_at_machine(self) -> MachineFacts:
+        from engine.advisor import known_speeds
+
         speeds = known_speeds()
         free = shutil.disk_usage(_existing(self.library.folder)).free
         return MachineFacts(int(psutil.virtual_memory().total), free, speeds.bandwidth if speeds else 0.0)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from engine.advisor.machine import Machine, Speeds
+from engine.advisor.machine import Machine
 from engine.advisor.shape import KV_TYPES, MemoryNeed, ModelShape, memory_need
+from engine.advisor.speeds import Speeds
 from engine.config import KVType
 from engine.gguf.quantizations import quality_of
 from engine.gguf.tensor_types import TensorType

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from engine.config import KVType
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu import step_state as state
-from engine.kernels.cpu.formats import MATVEC_TOKENS
 from engine.kernels.cpu.jit import load_kernels, source_hash
 from engine.kernels.cpu.kv_layout import kv_bytes_per_block
 from engine.kernels.cpu.kv_store import KVStore
@@ -99,7 +98,7 @@ class CpuBackend:
         self._state[state.NUM_SLICES] = len(slices)
         self._state[state.NUM_PAIRS] = num_tokens * self._plan.num_experts_used
         self._memory.clear_counters()
-        self._team.run(is_short=num_tokens <= MATVEC_TOKENS)
+        self._team.run()
         return self._memory.rows(self._plan.logits, num_logit_rows)
 
     def copy_block(self, source: int, target: int) -> None:
@@ -123,6 +122,10 @@ class CpuBackend:
         """See ``Backend.write_state``."""
         row = self._memory.states(self.state_bytes // 4)[slot]
         row[:] = 0.0 if state is None else state.view(np.float32)
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the threads of a step have had so far, the calling one's included."""
+        return self._team.cpu_seconds()
 
     def close(self) -> None:
         """End the threads and free the memory."""

@@ -19,14 +19,14 @@ from engine.kernels.cpu.control import (
     BARRIER_GENERATION,
     BARRIER_SPINS,
     CALL_LOCK,
+    CALL_TIME,
     CALL_UNLOCK,
     CALL_WAIT,
     CALL_WAKE_ALL,
     CONDITION,
     GENERATION,
     IDLE_SPINS,
-    LATE,
-    LATE_LIMIT,
+    LATE_NS,
     MUTEX,
     NUM_ASLEEP,
     NUM_OPS,
@@ -35,6 +35,7 @@ from engine.kernels.cpu.control import (
     ROW_KERNEL,
     ROW_OPERANDS,
     ROW_WAITS,
+    SINCE_NS,
     STEP,
     TEAM,
     TEAM_FACTOR,
@@ -51,7 +52,12 @@ from engine.kernels.cpu.simd import (
     load_i64,
     pause,
     pointer,
+    store_i64,
 )
+from engine.kernels.cpu.sleep import TIME_UTC
+
+LEAST_LATE_NS = 4_000_000  # about a time slice: one short interruption is no neighbour
+LATE_SHARE = 4  # of the step's time, the part slept above which a thread is left out: a quarter
 
 _POINTER = ir.IntType(8).as_pointer()
 
@@ -67,6 +73,12 @@ def _emit_call_system(b: Any, address: Any, *arguments: Any) -> None:
     b.call(pointer(b, address, ir.FunctionType(I32, [I64] * 4)), arguments)
 
 
+def _emit_two_slots(b: Any) -> Any:
+    with b.goto_entry_block():
+        space = b.alloca(I64, 2)
+    return b.ptrtoint(space, I64)
+
+
 def _emit_fence(b: Any) -> None:
     b.fence("seq_cst")
 
@@ -75,32 +87,47 @@ def _emit_fence(b: Any) -> None:
 call_kernel = define(types.void, [types.int64] * 5, _emit_call_kernel)
 # call_system(address, a, b, c, d): a C function of integers.
 call_system = define(types.void, [types.int64] * 5, _emit_call_system)
+# two_slots(): 16 bytes that live as long as the function.
+two_slots = define(types.int64, [], _emit_two_slots)
 # fence(): earlier stores come before later loads.
 fence = define(types.void, [], _emit_fence)
 
 
 @inline
-def wait_while(control: int, slot: int, value: int, spins: int) -> Any:
-    """Return once the slot holds another value: ``spins`` looks, then sleep. Whether it came to that is returned.
+def time_ns(control: int) -> Any:
+    """Nanoseconds on the system's clock, which may be set meanwhile: for differences that may be wrong once."""
+    time = two_slots()
+    store_i64(time + 8, 0)  # of which Windows writes the lower half
+    call_system(load_i64(control + CALL_TIME * 8), time, TIME_UTC, 0, 0)
+    return load_i64(time) * 1_000_000_000 + load_i64(time + 8)
+
+
+@inline
+def spin_while(address: int, value: int, spins: int) -> Any:
+    """Look ``spins`` times for another value at the address. Whether there is one is returned."""
+    for _ in range(spins):
+        if atomic_load(address) != value:
+            return True
+        pause()
+    return False
+
+
+@inline
+def sleep_while(control: int, slot: int, value: int) -> None:
+    """Sleep until the slot holds another value.
 
     No wake-up is lost: a sleeper counts itself in ``NUM_ASLEEP`` before it looks under the mutex, and whoever
     changes the slot looks at the count after the change.
     """
-    address = control + slot * 8
-    for _ in range(spins):
-        if atomic_load(address) != value:
-            return False
-        pause()
     asleep, mutex = control + NUM_ASLEEP * 8, control + MUTEX * 8
     atomic_add(asleep, 1)
     fence()
     call_system(load_i64(control + CALL_LOCK * 8), mutex, 0, 0, 0)
-    while atomic_load(address) == value:
+    while atomic_load(control + slot * 8) == value:
         timeout = load_i64(control + WAIT_TIMEOUT * 8)
         call_system(load_i64(control + CALL_WAIT * 8), control + CONDITION * 8, mutex, timeout, 0)
     call_system(load_i64(control + CALL_UNLOCK * 8), mutex, 0, 0, 0)
     atomic_add(asleep, -1)
-    return True
 
 
 @inline
@@ -115,6 +142,26 @@ def wake(control: int) -> None:
 
 
 @inline
+def is_late(control: int, num_threads: int) -> Any:
+    """Whether threads slept at barriers so long that one of the others must have lost its core.
+
+    All the others sleep for one that is late. Unequal shares of an op also make them sleep, each op a little: so
+    the sleep is held against the time that the step has taken.
+    """
+    late = atomic_load(control + LATE_NS * 8) // (num_threads - 1)
+    if late < LEAST_LATE_NS:
+        return False
+    return late * LATE_SHARE > time_ns(control) - load_i64(control + SINCE_NS * 8)
+
+
+@inline
+def count_late_from_now(control: int) -> None:
+    """Begin to add up how long threads sleep."""
+    atomic_store(control + LATE_NS * 8, 0)
+    store_i64(control + SINCE_NS * 8, time_ns(control))
+
+
+@inline
 def barrier(control: int, num_threads: int) -> None:
     """Return once all ``num_threads`` of the team have come here; the last one may make the team smaller."""
     if num_threads == 1:
@@ -122,13 +169,15 @@ def barrier(control: int, num_threads: int) -> None:
     generation = atomic_load(control + BARRIER_GENERATION * 8)
     if atomic_add(control + ARRIVED * 8, 1) == num_threads - 1:
         atomic_store(control + ARRIVED * 8, 0)
-        if atomic_load(control + LATE * 8) >= load_i64(control + LATE_LIMIT * 8):
-            atomic_store(control + LATE * 8, 0)
+        if is_late(control, num_threads):
             atomic_add(control + TEAM * 8, -1)
+            count_late_from_now(control)
         atomic_add(control + BARRIER_GENERATION * 8, 1)
         wake(control)
-    elif wait_while(control, BARRIER_GENERATION, generation, load_i64(control + BARRIER_SPINS * 8)):
-        atomic_add(control + LATE * 8, 1)
+    elif not spin_while(control + BARRIER_GENERATION * 8, generation, load_i64(control + BARRIER_SPINS * 8)):
+        begun = time_ns(control)
+        sleep_while(control, BARRIER_GENERATION, generation)
+        atomic_add(control + LATE_NS * 8, time_ns(control) - begun)
 
 
 @inline
@@ -160,7 +209,7 @@ def walk(control: int, thread: int, generation: int) -> None:
 def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
     """Kernel for the calling thread (thread 0): begin a step, take part, return at its end. ``op`` is control."""
     generation = atomic_load(op + GENERATION * 8) + 1
-    atomic_store(op + LATE * 8, 0)
+    count_late_from_now(op)
     atomic_store(op + TEAM * 8, generation * TEAM_FACTOR + num_threads)
     atomic_store(op + GENERATION * 8, generation)
     if num_threads > 1:
@@ -172,7 +221,8 @@ def run_worker(op: int, step: int, thread: int, num_threads: int) -> None:
     """Kernel for a worker: take part in every step until the generation is negative. ``op`` is control."""
     seen = 0
     while True:
-        wait_while(op, GENERATION, seen, load_i64(op + IDLE_SPINS * 8))
+        if not spin_while(op + GENERATION * 8, seen, load_i64(op + IDLE_SPINS * 8)):
+            sleep_while(op, GENERATION, seen)
         seen = atomic_load(op + GENERATION * 8)
         if seen < 0:
             return

@@ -23,13 +23,13 @@ from engine.kernels.cpu.control import (
     CONDITION,
     CONTROL_SLOTS,
     IDLE_SPINS,
-    LATE_LIMIT,
     MUTEX,
     NUM_OPS,
     PROGRAM,
     STEP,
     TEAM,
     TEAM_FACTOR,
+    WAIT_TIMEOUT,
 )
 from engine.kernels.cpu.jit import Kernel, KernelSource, load_kernels
 from engine.kernels.cpu.neighbours import TeamSize
@@ -42,8 +42,6 @@ SPIN = KernelSource("executor", "spin")
 EXECUTOR_KERNELS = (RUN_STEP, RUN_WORKER, STOP_WORKERS, SPIN)
 
 _BARRIER_SPIN_S = 1e-3  # longer than threads of a balanced op differ, shorter than a time slice
-_LATE_LIMIT = 2  # waits beyond that in one step, which are no accident
-_NO_LIMIT = 1 << 40
 _IDLE_SPIN_S = 300e-6  # about what sampling a token takes: a wake-up costs some 50 us
 _MEASURED_SPINS = 2000
 
@@ -90,14 +88,7 @@ class ThreadTeam:
         self._control = block.view(np.int64)
         address = block.ctypes.data
         initialize(address + MUTEX * 8, address + CONDITION * 8)
-        calls = sleep_calls()
-        self._control[CALL_LOCK : CALL_LOCK + 5] = (
-            calls.lock,
-            calls.unlock,
-            calls.wait,
-            calls.wake_all,
-            calls.wait_timeout,
-        )
+        self._control[CALL_LOCK : WAIT_TIMEOUT + 1] = sleep_calls()
         spins_a_second = _measure_spins(kernels[SPIN], address)
         self._control[BARRIER_SPINS] = round(_BARRIER_SPIN_S * spins_a_second)
         self._control[IDLE_SPINS] = round(_IDLE_SPIN_S * spins_a_second)
@@ -113,6 +104,7 @@ class ThreadTeam:
         ]
         for thread in threads:
             thread.start()
+        self._workers = threads
         self._finalizer = weakref.finalize(self, _stop, kernels[STOP_WORKERS], block, threads)
 
     def set_program(self, program: npt.NDArray[np.int64], step: npt.NDArray[np.int64]) -> None:
@@ -121,21 +113,28 @@ class ThreadTeam:
         self._control[NUM_OPS] = len(program)
         self._control[STEP] = step.ctypes.data
 
-    def run(self, *, is_short: bool = True) -> None:
+    def run(self) -> None:
         """Run the program once, without the GIL; the calling thread takes part. Raises RuntimeError after close.
 
-        In a step that ``is_short`` no op takes long, so that a thread which is waited for has lost its core, and
-        is left out of this step and the next ones (see ``neighbours``).
+        A thread that keeps the others waiting has lost its core: it is left out of the rest of the step and of
+        the next ones (see ``neighbours``).
         """
         if not self._finalizer.alive:
             raise RuntimeError("the threads have ended: the backend is closed")
-        if not is_short:
-            self._control[LATE_LIMIT] = _NO_LIMIT
-            self._run_step(self._control.ctypes.data, 0, 0, self._team_size.current)
-            return
-        self._control[LATE_LIMIT] = _LATE_LIMIT
         self._run_step(self._control.ctypes.data, 0, 0, self._team_size.begin(time.monotonic()))
         self._team_size.end(time.monotonic(), int(self._control[TEAM]) % TEAM_FACTOR)
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the calling thread and the workers have had. Raises RuntimeError after close.
+
+        Where the system does not tell it of a thread (Windows, macOS), that of the whole process.
+        """
+        if not self._finalizer.alive:
+            raise RuntimeError("the threads have ended: the backend is closed")
+        if not hasattr(time, "pthread_getcpuclockid"):
+            return time.process_time()
+        clocks = (time.pthread_getcpuclockid(thread.ident) for thread in self._workers if thread.ident is not None)
+        return time.thread_time() + sum(map(time.clock_gettime, clocks))
 
     def close(self) -> None:
         """End the workers and wait for them; idempotent. No step may be running or follow."""

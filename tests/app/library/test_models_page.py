@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ from app.settings import Settings
 from app.theme import Theme
 from app.widgets.buttons import ChoiceButton
 from app.widgets.label import ElidingLabel
-from engine.advisor import machine as machine_module
+from engine.advisor.speeds import guessed_speeds
 from engine.library import FoundModel, Origin, Place
 from engine.protocol import FinishReason, RequestFinished, RequestStats
 from tests.app.fake_engine import FakeEngine
@@ -40,7 +40,7 @@ WAIT_MS = 20_000
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, smollm2_path: Path) -> Iterator[LoopbackHub]:
     monkeypatch.setattr("engine.hub.tokens._ask_keyring", lambda ask: None)
-    guess = machine_module.guessed_speeds(2)
+    guess = guessed_speeds(2)
     monkeypatch.setattr("engine.advisor.known_speeds", lambda: guess)
     monkeypatch.setattr("engine.advisor.needs_measuring", lambda: False)
     with loopback_hub() as running:
@@ -250,6 +250,32 @@ def test_a_measured_speed_outlasts_the_program(page: ModelsPage, qtbot: QtBot, t
     model = FoundModel(path, "m", Origin.OWN)
     again.estimate([model], tmp_path)
     assert again.text_of(model) == "50 tok/s measured"
+
+
+def test_the_kernels_are_measured_again_while_nobody_needs_the_processor(
+    page: ModelsPage, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, smollm2_path: Path
+) -> None:
+    work = page._work
+    is_busy, went_on = [True], []
+
+    def measure(may_go_on: Callable[[], bool]) -> None:
+        went_on.append(may_go_on())
+        is_busy[0] = True  # a question comes
+        went_on.append(may_go_on())
+
+    monkeypatch.setattr("engine.advisor.needs_measuring", lambda: True)
+    monkeypatch.setattr("engine.advisor.measure_speeds", measure)
+    monkeypatch.setattr(work, "_is_engine_busy", lambda: is_busy[0])
+    with qtbot.waitSignal(work.disk_known, timeout=WAIT_MS):
+        work._looks.timeout.emit()
+        work._changed()  # behind it in the runner
+    assert went_on == []
+    is_busy[0] = False
+    with qtbot.waitSignal(work.machine_known, timeout=WAIT_MS):
+        work._looks.timeout.emit()
+    assert went_on == [True, False]
+    is_busy[0], work._session.loading_path = False, smollm2_path
+    assert not work._is_processor_free()
 
 
 def test_each_repair_is_a_button_that_works(

@@ -1,90 +1,108 @@
 """``python -m tests.engine.advisor.measure CONTEXT MODEL...``: what models really take, beside what was advised.
 
 MODEL is a file or a synthetic shape such as ``1b-q4_k_m``. Each is loaded as the engine does, in a process of its
-own, its context filled. Prints a line of JSON for each: resident bytes, tokens a second with half the context read,
-seconds to read READ_TOKENS, and what the advisor said of all three. ``--kv-type q8_0`` takes a compact KV cache.
+own, its context filled. Prints a line of JSON for each: resident bytes, tokens a second at the start and with half
+the context read, tokens read a second of a prompt of READ_TOKENS, and what the advisor said of each.
+``--kv-type q8_0`` takes a compact KV cache.
 
-The speeds are those of one thread by the time of the processor, kernels and models alike, so that the formula can
-be judged while other work goes on; how well the threads share is the benchmark's affair.
+Kernels and models are timed one after the other, by rounds that nothing disturbed (``engine.advisor.timing``);
+``is_quiet`` is false where there were too few.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import subprocess
 import sys
-import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import psutil
 
 from engine.advisor import Speeds, advise, look_at_machine, shape_of
-from engine.advisor.advice import READ_TOKENS
-from engine.advisor.machine import MEASURED_TYPES, measure_type
+from engine.advisor.advice import READ_TOKENS, read_seconds, tokens_per_second
+from engine.advisor.kernel_speeds import MEASURED_TYPES, TypeSpeed, measure_type
+from engine.advisor.timing import Timing, team_clocks, time_runs
 from engine.bench.token_ids import random_token_ids
 from engine.config import EngineConfig, KVType
 from engine.gguf import open_model
+from engine.gguf.tensor_types import TensorType
 from engine.kernels.backend import SequenceSlice
+from engine.kernels.cpu import CpuBackend
 from engine.loader import LoadedModel, load_model
 from engine.protocol import LoadModel
 
 STEP_TOKENS = 512
-NUM_DECODES = 24
+TRIES = 5  # to find the machine quiet
 
 
-def _measure(path: Path, context_length: int, kv_type: KVType, speeds: Speeds | None) -> dict[str, float]:
+def _measure(path: Path, context_length: int, kv_type: KVType, speeds: Speeds | None) -> dict[str, object]:
     machine = look_at_machine(path.parent)
     with open_model(path) as file:
         shape = shape_of(file)
-    advice = advise(shape, dataclasses.replace(machine, speeds=speeds or machine.speeds), context_length, kv_type)
+    advice = advise(shape, machine, context_length, kv_type)
     context_length = advice.need.context_length
-    command = LoadModel(path, context_length, num_threads=1 if speeds else 0, kv_type=kv_type)
+    command = LoadModel(path, context_length, num_threads=0, kv_type=kv_type)
     model = load_model(command, EngineConfig(), lambda phase, fraction, message: None)
-    read_s = _read(model, context_length)
-    figures: dict[str, float] = {"estimate": advice.need.total, "actual": psutil.Process().memory_info().rss}
+    _read(model, 0, context_length)
+    figures: dict[str, object] = {"estimate": advice.need.total, "actual": psutil.Process().memory_info().rss}
     if speeds is not None:
+        half = context_length // 2
+        num_read = min(READ_TOKENS, context_length)
+        first, deep = (_time(model, partial(_decode, model, depth)) for depth in (0, half))
+        read = _time(model, partial(_read, model, 0, num_read))
         figures |= {
-            "tokens_per_second_estimate": round(advice.tokens_per_second, 2),
-            "tokens_per_second": round(1 / _decode(model, context_length // 2), 2),
-            "read_seconds_estimate": round(advice.read_seconds, 2),
-            "read_seconds": round(read_s, 2),
+            "decode": _pair(tokens_per_second(shape, speeds, 0, kv_type), first, 1),
+            f"decode after {half}": _pair(tokens_per_second(shape, speeds, half, kv_type), deep, 1),
+            f"read {num_read}": _pair(num_read / read_seconds(shape, speeds, num_read), read, num_read),
+            "is_quiet": first.is_quiet and deep.is_quiet and read.is_quiet,
         }
     model.close()
     return figures
 
 
-def _read(model: LoadedModel, context_length: int) -> float:
-    """Fill the context; seconds of the first READ_TOKENS."""
-    token_ids = random_token_ids(model.info.vocab_size, context_length)
-    table = np.arange(-(-context_length // 16), dtype=np.int32)
-    seconds = 0.0
-    for start in range(0, context_length, STEP_TOKENS):
-        stop = min(start + STEP_TOKENS, context_length)
-        started = time.process_time()
-        model.backend.run([SequenceSlice(token_ids[start:stop], start, table[: -(-stop // 16)], "last")])
-        seconds += time.process_time() - started if stop <= READ_TOKENS else 0.0
-    return seconds
+def _pair(estimate: float, timing: Timing, num_tokens: int) -> dict[str, float | None]:
+    actual = num_tokens / timing.seconds if timing.seconds else None
+    return {"estimate": round(estimate, 1), "actual": actual and round(actual, 1)}
 
 
-def _decode(model: LoadedModel, depth: int) -> float:
-    """Seconds of one token after so many, at best."""
+def _time(model: LoadedModel, run: Callable[[], object]) -> Timing:
+    backend = model.backend
+    assert isinstance(backend, CpuBackend)
+    return time_runs(run, team_clocks(backend.cpu_seconds, backend.num_threads))
+
+
+def _read(model: LoadedModel, start: int, end: int) -> None:
+    """Compute the tokens of a context from one position to another."""
+    token_ids = random_token_ids(model.info.vocab_size, end)
+    table = np.arange(-(-end // 16), dtype=np.int32)
+    for begin in range(start, end, STEP_TOKENS):
+        stop = min(begin + STEP_TOKENS, end)
+        model.backend.run([SequenceSlice(token_ids[begin:stop], begin, table[: -(-stop // 16)], "last")])
+
+
+def _decode(model: LoadedModel, depth: int) -> None:
+    """One token after so many."""
     table = np.arange(depth // 16 + 1, dtype=np.int32)
-    token = np.zeros(1, np.int32)
-    times = []
-    for _ in range(NUM_DECODES):
-        started = time.process_time()
-        model.backend.run([SequenceSlice(token, depth, table, "last")])
-        times.append(time.process_time() - started)
-    return min(times)  # a neighbour can only take away
+    model.backend.run([SequenceSlice(np.zeros(1, np.int32), depth, table, "last")])
 
 
-def _one_thread_speeds() -> Speeds:
-    rates = {type: measure_type(type, 1, time.process_time) for type in MEASURED_TYPES}
+def _speeds() -> Speeds:
+    kept: dict[TensorType, TypeSpeed] = {}
+    for type in MEASURED_TYPES:
+        for _ in range(TRIES):
+            measured = measure_type(type)
+            kept[type] = measured.better(kept.get(type, TypeSpeed()))
+            if measured.num_quiet:
+                break
+    if disturbed := [type.name for type, speed in kept.items() if not speed.num_quiet]:
+        print(f"the kernels were disturbed: {', '.join(disturbed)}", file=sys.stderr)
     return Speeds(
-        {type: read for type, (read, _) in rates.items()}, {type: each for type, (_, each) in rates.items()}
+        {type: max(1.0, speed.bytes_per_s) for type, speed in kept.items()},
+        {type: max(1.0, speed.values_per_s) for type, speed in kept.items()},
     )
 
 
@@ -94,7 +112,7 @@ def main() -> int:
     parser.add_argument("context", type=int)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--kv-type", choices=("f16", "q8_0"), default="f16")
-    parser.add_argument("--memory", action="store_true", help="memory alone, with all threads")
+    parser.add_argument("--memory", action="store_true", help="memory alone")
     arguments = parser.parse_args()
     if len(arguments.models) > 1:
         options = ["--kv-type", arguments.kv_type, *(["--memory"] if arguments.memory else [])]
@@ -116,10 +134,9 @@ def main() -> int:
         from engine.bench.synthetic import cached_model
 
         path = cached_model(name)
-    speeds = None if arguments.memory else _one_thread_speeds()
-    print(
-        json.dumps({"model": path.name, **_measure(path, arguments.context, arguments.kv_type, speeds)}), flush=True
-    )
+    speeds = None if arguments.memory else _speeds()
+    figures = _measure(path, arguments.context, arguments.kv_type, speeds)
+    print(json.dumps({"model": path.name, **figures}), flush=True)
     return 0
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,12 +18,8 @@ from engine.advisor import (
     ModelShape,
     Speeds,
     advise,
-    known_speeds,
-    look_at_machine,
-    measure_speeds,
     memory_need,
     most_parameters,
-    needs_measuring,
     recommend,
     shape_of,
     supported_architectures,
@@ -40,14 +33,15 @@ from engine.advisor.advice import (
     tokens_per_second,
     versions_advice,
 )
-from engine.advisor.machine import MEASURED_TYPES, guessed_speeds, releasable_bytes
+from engine.advisor.kernel_speeds import MEASURED_TYPES
+from engine.advisor.machine import releasable_bytes
 from engine.bench.synthetic import SHAPES, write_model
 from engine.errors import UnsupportedModelError
 from engine.gguf import HeaderFile, open_model
 from engine.gguf.header import read_header
 from engine.gguf.tensor_types import TensorType
 from engine.hub.remote_header import _mapped
-from engine.loader import active_weight_bytes, num_physical_cores
+from engine.loader import active_weight_bytes
 from engine.model import load_plan
 from tests.golden_models import golden_names, write_golden_model
 
@@ -205,62 +199,6 @@ def test_the_type_of_a_quantization(quantization: str | None, expected: str) -> 
 def test_a_type_that_was_not_measured_is_like_its_kin(type: str, expected: str) -> None:
     measured = {each: float(each) for each in MEASURED_TYPES}
     assert Speeds(measured, measured).read_rate(TensorType[type]) == float(TensorType[expected])
-
-
-def test_speeds_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.advisor import machine as module
-
-    monkeypatch.setattr(module, "_file", lambda: tmp_path / "speeds.json")
-    monkeypatch.setattr(module, "_LoadOfOthers", _others(0.0))
-    monkeypatch.setattr("psutil.cpu_percent", lambda interval: 10.0)
-    assert known_speeds() is None
-    assert needs_measuring()
-    guess = look_at_machine(tmp_path / "absent").speeds
-    assert not guess.is_measured
-    measured = measure_speeds([TensorType.Q8_0])
-    assert measured.read_rate(TensorType.Q6_K) > 1e8
-    assert measured.multiply_rate(TensorType.Q8_0) > 1e8
-    assert known_speeds() == measured
-    assert not needs_measuring()
-    assert look_at_machine(tmp_path).speeds == measured
-    for damage in ("", "{", "[]", '{"format": 1}', (tmp_path / "speeds.json").read_text().replace("machine", "x")):
-        (tmp_path / "speeds.json").write_text(damage)
-        assert known_speeds() is None
-
-
-def _others(share: float) -> Callable[[], contextlib.AbstractContextManager[object]]:
-    """Other processes that take this share of the processor."""
-    return lambda: contextlib.nullcontext(SimpleNamespace(share=share))
-
-
-def test_the_best_of_several_measurements_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside other work figures are too low: they are taken again once the machine is quiet, and not at all
-    where the others had most of it."""
-    from engine.advisor import machine as module
-
-    monkeypatch.setattr(module, "_file", lambda: tmp_path / "speeds.json")
-    busy = 90.0
-    monkeypatch.setattr("psutil.cpu_percent", lambda interval: busy)
-    samples = iter([(1e9, 9e9), (3e9, 10e9), (2e9, 30e9), (1e9, 1e9)])
-    monkeypatch.setattr(module, "measure_type", lambda type: next(samples))
-
-    def measure(share: float) -> tuple[float, float]:
-        monkeypatch.setattr(module, "_LoadOfOthers", _others(share))
-        speeds = measure_speeds([TensorType.Q4_K])
-        return speeds.read_rate(TensorType.Q4_K), speeds.multiply_rate(TensorType.Q4_K)
-
-    guess = guessed_speeds(num_physical_cores())
-    assert not needs_measuring()  # it would say nothing
-    assert measure(0.9) == (guess.read_rate(TensorType.Q4_K), guess.multiply_rate(TensorType.Q4_K))
-    assert known_speeds() is None
-    assert measure(0.3) == (3e9, 10e9)
-    assert not needs_measuring()  # not while the machine is busy
-    busy = 5.0
-    assert needs_measuring()
-    assert measure(0.1) == (3e9, 30e9)
-    assert not needs_measuring()
-    assert measure(0.0) == (3e9, 30e9)
-    assert known_speeds() == Speeds({TensorType.Q4_K: 3e9}, {TensorType.Q4_K: 30e9})
 
 
 def test_measured_figures_replace_and_last(tmp_path: Path) -> None:

@@ -188,3 +188,19 @@ def test_a_thread_that_holds_up_the_others_is_left_out(counters: np.ndarray) -> 
     team.run()
     team.close()
     assert counters[0] == 1
+
+
+def test_the_processor_time_is_that_of_the_team(kernels: list[Kernel]) -> None:
+    """It grows with the team's work alone, and cannot exceed what the threads can have had."""
+    counters = np.zeros(2, np.int64)
+    rows = np.zeros((100_000, ROW_SLOTS), np.int64)
+    rows[:, ROW_KERNEL], rows[:, ROW_OPERANDS], rows[:, ROW_WAITS] = kernels[0].address, counters.ctypes.data, 1
+    team = ThreadTeam(2)
+    team.set_program(rows, STEP.copy())
+    wall, before = time.perf_counter(), team.cpu_seconds()
+    team.run(is_short=False)
+    had, elapsed = team.cpu_seconds() - before, time.perf_counter() - wall
+    assert 0 < had < 2.1 * elapsed + 0.05
+    team.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        team.cpu_seconds()
