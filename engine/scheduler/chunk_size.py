@@ -7,10 +7,13 @@ tokens that allows depends on model, machine, backend and depth, so it is learnt
 from __future__ import annotations
 
 
-class ChunkSize:
-    """A power of two between two bounds, adapted to the time its steps take.
+GRAIN = 16  # tokens; sizes are multiples of it, which suit the kernels' tiles and the blocks of the KV cache
 
-    Powers of two keep the sizes that occur few, and with them the shapes that the kernels see.
+
+class ChunkSize:
+    """A number of tokens between two bounds, adapted to the time its steps take.
+
+    A step takes some time whatever it reads, so a size is corrected in proportion, half way for the sake of noise.
 
     Attributes:
         num_tokens: the size to use now.
@@ -23,7 +26,13 @@ class ChunkSize:
 
     def observe(self, num_tokens: int, seconds: float, target_s: float) -> None:
         """Learn that a step with ``num_tokens`` prompt tokens took ``seconds`` where ``target_s`` was wanted."""
-        if seconds > 1.3 * target_s:
-            self.num_tokens = max(self._minimum, self.num_tokens // 2)
-        elif num_tokens >= self.num_tokens and seconds < 0.6 * target_s:
-            self.num_tokens = min(self._maximum, self.num_tokens * 2)
+        size = self.num_tokens
+        fitting = num_tokens * target_s / max(seconds, 1e-6)
+        if seconds > 2 * target_s:
+            size = min(size, int(fitting))
+        elif fitting < size and (seconds > target_s or num_tokens >= size):
+            size = int((size + fitting) / 2)
+        elif fitting > size and num_tokens >= size:
+            size = int((size + min(fitting, 3 * size)) / 2)
+        size -= size % GRAIN
+        self.num_tokens = max(self._minimum, min(size, self._maximum))

@@ -302,17 +302,18 @@ def _is_reading(sequence: Sequence) -> bool:
 def _chunk(sequence: Sequence, room: int, budget: int) -> int:
     """How many of its missing tokens a sequence reads in a chunk that has ``room`` for so many.
 
-    All of them, also where that is a few too many but in the ``budget``; else up to a block's end, and so that not
-    just a few are left. A prompt's numbers are then the same wherever it is cut.
+    All of them, also where that is a quarter too many but in the ``budget``; else its part of equal ones, which end
+    where blocks do, so that not just a few are left. A prompt's numbers are then the same wherever it is cut.
     """
     start, missing = sequence.num_computed_tokens, sequence.num_missing_tokens
-    if missing <= min(room + MIN_PART - 1, budget):
+    if missing <= min(room + max(MIN_PART - 1, room // 4), budget):
         return missing
-    end = start + min(missing, room)
-    aligned = end - end % BLOCK_SIZE
-    if sequence.num_tokens - aligned < MIN_PART:
-        aligned -= BLOCK_SIZE
-    return (aligned if aligned > start else end) - start
+    end = start + min(room, budget)
+    part_end = start - (-missing // -(-missing // room))
+    for aligned in (part_end + -part_end % BLOCK_SIZE, end - end % BLOCK_SIZE):
+        if start < aligned <= end and sequence.num_tokens - aligned >= MIN_PART:
+            return aligned - start
+    return end - start
 
 
 def _stream_ratio(streams: list[Sequence], readers: list[Sequence]) -> float:

@@ -15,7 +15,28 @@ def _settle(tokens_per_second: float, overhead_s: float = 0.0) -> float:
 
 def test_steps_settle_near_their_target() -> None:
     for speed in (200, 700, 1500, 5000):
-        assert 0.02 <= _settle(speed) <= 0.11
+        assert 0.065 <= _settle(speed) <= 0.081
+        assert 0.055 <= _settle(speed, overhead_s=0.02) <= 0.081
+
+
+def test_one_slow_step_costs_half_of_what_it_says() -> None:
+    chunk = ChunkSize(256, 32, 512)
+    chunk.observe(256, 0.12, 0.08)
+    assert chunk.num_tokens == 208
+
+
+def test_a_step_far_too_slow_is_believed_at_once() -> None:
+    chunk = ChunkSize(256, 32, 512)
+    chunk.observe(256, 0.64, 0.08)
+    assert chunk.num_tokens == 32
+
+
+def test_a_short_step_says_only_that_it_was_too_slow() -> None:
+    chunk = ChunkSize(256, 32, 512)
+    chunk.observe(64, 0.03, 0.08)
+    assert chunk.num_tokens == 256
+    chunk.observe(64, 0.1, 0.08)
+    assert chunk.num_tokens == 144
 
 
 def test_bounds_hold() -> None:
