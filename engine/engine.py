@@ -17,7 +17,7 @@ from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
 from engine.decoding import Extension, Ranking, extend
 from engine.errors import ContextOverflowError, GenerationError, InvalidParameterError
-from engine.kernels.backend import Backend
+from engine.kernels.backend import Backend, StepInterruptedError
 from engine.protocol import FinishReason
 from engine.scheduler.batch import Batch, ScheduledSequence
 from engine.scheduler.recurrent_states import RecurrentStates
@@ -69,6 +69,7 @@ class Engine:
         checkpoint_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
         self._backend = backend
+        self._running_ids: frozenset[str] = frozenset()  # of the sequences in the step
         self.context_length = context_length
         has_states = backend.state_bytes > 0
         self.kv_cache = KVCache(
@@ -109,11 +110,27 @@ class Engine:
         """End ``sequence`` between steps, keeping what it computed; nothing happens when it has ended."""
         self._scheduler.finish(sequence, reason)
 
+    def interrupt(self, request_id: str | None = None) -> None:
+        """End the step early in which that sequence is computed, or any; from any thread.
+
+        For a sequence that is about to be ended, or all of them. Recurrent states cannot be taken back, so a step
+        that changes some is not interrupted.
+        """
+        running_ids = self._running_ids
+        is_meant = request_id in running_ids if request_id is not None else bool(running_ids)
+        if is_meant and self._backend.state_bytes == 0:
+            self._backend.interrupt()
+
     def step(self) -> list[StepOutput]:
-        """Advance the sequences by one batch; one output for each sequence that took part."""
+        """Advance the sequences by one batch; one output for each sequence that took part.
+
+        No output comes from a step that was interrupted: the next one computes the same again.
+        """
         batch = self._scheduler.schedule()
         try:
             logits = self._run(batch)
+        except StepInterruptedError:
+            return []
         except Exception as error:
             return self._fail(batch, error)
         extensions = self._sample(batch, logits)
@@ -132,7 +149,11 @@ class Engine:
         if not slices:
             return np.empty((0, 0), dtype=np.float32)
         started = time.perf_counter()
-        logits = self._backend.run(slices)
+        self._running_ids = frozenset(share.sequence.request_id for share in batch.scheduled)
+        try:
+            logits = self._backend.run(slices)
+        finally:
+            self._running_ids = frozenset()
         self._scheduler.observe(batch, time.perf_counter() - started)
         return logits
 

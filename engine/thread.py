@@ -1,8 +1,8 @@
 """The engine thread: commands in, events out, one loop.
 
 It owns the loaded model, its engine and the requests, and turns every failure into an event. Commands are taken up
-between steps, so a stop waits for one step at most; what takes longer, loading a model and tokenizing a long text,
-has a thread of its own. It knows the app only as a function that takes events.
+between steps, and those that stop something end the step; what takes longer, loading a model and tokenizing a long
+text, has a thread of its own. It knows the app only as a function that takes events.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class EngineThread:
     def submit(self, command: Command) -> None:
         """Hand over a command; returns at once, from any thread."""
         self._inbox.put((time.perf_counter(), command))
+        self._worker.interrupt_for(command)
 
     def stop(self, timeout_s: float = 5.0) -> bool:
         """Abort everything and end the thread; False when it did not end in time."""
@@ -134,6 +135,20 @@ class _Worker:
         for executor in (self._texts, self._forms):
             executor.shutdown(wait=False, cancel_futures=True)
         self._emit(EngineStopped())
+
+    def interrupt_for(self, command: Command) -> None:
+        """End the running step early where the command will end what it computes; from any thread.
+
+        A step may take seconds on a large model, and a person who stops an answer sees that at once.
+        """
+        engine = self._engine
+        if engine is None:
+            return
+        match command:
+            case AbortRequest(request_id):
+                engine.interrupt(request_id)
+            case EjectModel() | LoadModel() | Shutdown():
+                engine.interrupt()
 
     # ------------------------------------------------------------------------------------------- commands
 

@@ -33,8 +33,12 @@ class SequenceSlice:
     state: int = 0
 
 
+class StepInterruptedError(Exception):
+    """A step ended early, since ``Backend.interrupt`` was called. What it has written counts for nothing."""
+
+
 class Backend(Protocol):
-    """Executes the plan it was made for. Not thread-safe: one step at a time."""
+    """Executes the plan it was made for. Not thread-safe, but for ``interrupt``: one step at a time."""
 
     max_batch_tokens: int
     kv_bytes: int  # of the KV cache when all its blocks are written
@@ -47,8 +51,14 @@ class Backend(Protocol):
         """Run one step; slices may continue each other, all keys and values are written before any is attended to.
 
         Returns logits, (wanted rows in order of the slices, vocab_size) float32. The array is overwritten by the
-        next call. Raises ValueError when the slices hold more than ``max_batch_tokens`` tokens.
+        next call. Raises ValueError when the slices hold more than ``max_batch_tokens`` tokens, and
+        StepInterruptedError.
         """
+        ...
+
+    def interrupt(self) -> None:
+        """End the running step within milliseconds, if it can be; from any thread. Where none runs, the next one
+        may be ended. Recurrent states that the step was to change are lost."""
         ...
 
     def copy_block(self, source: int, target: int) -> None:

@@ -6,6 +6,7 @@ buffer with ``rows="pairs"`` is token * experts used + rank of the expert.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from engine.config import KVType
 from engine.kernels import definitions
-from engine.kernels.backend import SequenceSlice
+from engine.kernels.backend import SequenceSlice, StepInterruptedError
 from engine.kernels.definitions import Floats
 from engine.kernels.dequantize import DequantizedWeights, dequantize_rows, dequantize_vector
 from engine.model.plan import (
@@ -118,6 +119,7 @@ class ReferenceBackend:
         self._weights = DequantizedWeights(max_weight_bytes)
         shapes = [(num_blocks, BLOCK_SIZE, layer.num_kv_heads) for layer in plan.kv_layers]
         self._kv_type: ReferenceKVType = kv_type
+        self._is_interrupted = threading.Event()
         dtype = _KV_DTYPES[kv_type]
         self._keys = [np.zeros((*shape, kv.key_dim), dtype) for shape, kv in zip(shapes, plan.kv_layers)]
         self._values = [np.zeros((*shape, kv.value_dim), dtype) for shape, kv in zip(shapes, plan.kv_layers)]
@@ -130,8 +132,15 @@ class ReferenceBackend:
         step = self._prepare(slices)
         with np.errstate(all="ignore"):  # weights of a damaged file may be NaN or huge; the sampler finds it out
             for op in self._plan.ops:
+                if self._is_interrupted.is_set():
+                    self._is_interrupted.clear()
+                    raise StepInterruptedError
                 self._execute(op, step)
         return step.buffers[self._plan.logits.name]
+
+    def interrupt(self) -> None:
+        """See ``Backend.interrupt``."""
+        self._is_interrupted.set()
 
     def copy_block(self, source: int, target: int) -> None:
         """Copy a block's keys and values in all layers."""

@@ -6,7 +6,6 @@ tokens that allows depends on model, machine, backend and depth, so it is learnt
 
 from __future__ import annotations
 
-
 GRAIN = 16  # tokens; sizes are multiples of it, which suit the kernels' tiles and the blocks of the KV cache
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.backend import SequenceSlice
+from engine.kernels.backend import SequenceSlice, StepInterruptedError
 from engine.model.plan import BLOCK_SIZE
 
 VOCAB_SIZE = 64
@@ -51,6 +51,7 @@ class FakeBackend:
         self.num_copied_blocks = 0
         self.num_written_blocks = 0  # brought from elsewhere
         self.is_closed = threading.Event()
+        self.is_interrupted = threading.Event()
         self.poison: int | None = None  # a token after which all logits are NaN
         self._stored = np.full((num_blocks, BLOCK_SIZE), -1, dtype=np.int32)
         self.kv_bytes = self._stored.nbytes
@@ -69,6 +70,7 @@ class FakeBackend:
         assert slices, "an empty batch"
         assert sum(part.token_ids.size for part in slices) <= self.max_batch_tokens
         self.before_run(slices)
+        self._end_if_interrupted(slices)
         written: set[tuple[int, int]] = set()
         rows = []
         for part in slices:
@@ -94,6 +96,18 @@ class FakeBackend:
         if seen[-1] != self.poison:
             row[next_token(seen, self.vocab_size)] = 5.0
         return row
+
+    def interrupt(self) -> None:
+        self.is_interrupted.set()
+
+    def _end_if_interrupted(self, slices: Sequence[SequenceSlice]) -> None:
+        """As a real step that ends early, leave anything in the slots that it was to write."""
+        if self.is_interrupted.is_set():
+            self.is_interrupted.clear()
+            for part in slices:
+                positions = part.start + np.arange(part.token_ids.size)
+                self._stored[part.block_table[positions // BLOCK_SIZE], positions % BLOCK_SIZE] = -1
+            raise StepInterruptedError
 
     def copy_block(self, source: int, target: int) -> None:
         self._stored[target] = self._stored[source]

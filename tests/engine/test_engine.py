@@ -239,3 +239,26 @@ def test_a_thousand_random_steps_equal_cold_runs(seed: int, num_blocks: int) -> 
             assert _completion(sequence) == continuation(prompt, sequence.num_completion_tokens)
             chats.append(sequence.token_ids[:100])
         engine.kv_cache.check_integrity()
+
+
+@pytest.mark.parametrize("speculates", [False, True])
+def test_steps_that_are_interrupted_at_any_time_lose_nothing(speculates: bool) -> None:
+    rng = random.Random(5)
+    backend = FakeBackend(64, before_run=lambda slices: backend.interrupt() if rng.random() < 0.4 else None)
+    engine = Engine(backend, num_blocks=64, context_length=512, speculates=speculates)
+    prompts = [[rng.randrange(60) for _ in range(rng.randrange(1, 150))] for _ in range(6)]
+    sequences = [_sequence(prompt, 12, name=str(index)) for index, prompt in enumerate(prompts)]
+    _run(engine, *sequences)
+    for prompt, sequence in zip(prompts, sequences):
+        assert _completion(sequence) == continuation(prompt, 12)
+        assert sequence.num_read_tokens <= len(prompt)
+
+
+def test_only_the_step_of_the_named_sequence_is_interrupted() -> None:
+    names: list[str | None] = ["b", "a", None]
+    backend = FakeBackend(64, before_run=lambda slices: engine.interrupt(names.pop(0)) if names else None)
+    engine = Engine(backend, num_blocks=64, context_length=512)
+    engine.add(_sequence([1, 2, 3], name="a"))
+    assert [len(engine.step()) for _ in range(4)] == [1, 0, 0, 1]
+    engine.interrupt()
+    assert not backend.is_interrupted.is_set(), "nothing runs"

@@ -14,6 +14,7 @@ import pytest
 from engine.errors import CorruptFileError, InsufficientMemoryError
 from engine.protocol import (
     AbortRequest,
+    Command,
     CountTokens,
     Delta,
     EjectModel,
@@ -264,6 +265,23 @@ def test_a_stop_is_heard_between_chunks_of_a_prompt(loaded: EventLog, loads: Fak
     assert loads.backends[0].num_computed_tokens == computed < 400, "it computes nothing more"
     loaded.submit(_request("b", "p" * 400, max_tokens=1))
     assert loaded.wait(RequestStarted).num_reused_tokens == computed, "what was read stays"
+
+
+@pytest.mark.parametrize("command", [AbortRequest("a"), EjectModel(), LoadModel(MODEL)])
+def test_a_stop_ends_a_step_that_would_take_long(loaded: EventLog, loads: FakeLoads, command: Command) -> None:
+    begun = threading.Event()
+
+    def run_long(slices: object) -> None:
+        begun.set()
+        assert loads.backends[0].is_interrupted.wait(20)
+
+    loads.before_run = run_long
+    loaded.submit(_request("a", "p" * 40))
+    assert begun.wait(20)
+    loaded.submit(command)
+    end = loaded.wait_end("a")
+    assert isinstance(end, RequestFinished)
+    assert end.reason is FinishReason.ABORTED
 
 
 def test_a_stop_keeps_the_text_so_far(loaded: EventLog, loads: FakeLoads) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.config import KVType
-from engine.kernels.backend import SequenceSlice
+from engine.kernels.backend import SequenceSlice, StepInterruptedError
 from engine.kernels.cpu import step_state as state
 from engine.kernels.cpu.jit import load_kernels, source_hash
 from engine.kernels.cpu.kv_layout import kv_bytes_per_block
@@ -85,7 +85,7 @@ class CpuBackend:
         self._team.set_program(self._program, self._state)
 
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
-        """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache."""
+        """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache, too."""
         tables = [self._check(part) for part in slices]
         num_tokens = sum(len(part.token_ids) for part in slices)
         if not 0 < num_tokens <= self.max_batch_tokens:
@@ -98,8 +98,13 @@ class CpuBackend:
         self._state[state.NUM_SLICES] = len(slices)
         self._state[state.NUM_PAIRS] = num_tokens * self._plan.num_experts_used
         self._memory.clear_counters()
-        self._team.run()
+        if not self._team.run():
+            raise StepInterruptedError
         return self._memory.rows(self._plan.logits, num_logit_rows)
+
+    def interrupt(self) -> None:
+        """See ``Backend.interrupt``."""
+        self._team.interrupt()
 
     def copy_block(self, source: int, target: int) -> None:
         """Copy a block's keys and values in all layers."""

@@ -16,6 +16,7 @@ ARRIVED = 8  # threads at the barrier
 BARRIER_GENERATION = 16  # number of barriers passed
 NUM_ASLEEP = 24  # threads asleep or about to be
 TEAM = 28  # GENERATION * TEAM_FACTOR + threads that take part from here on; changes at a barrier only
+IS_INTERRUPTED = 29  # 1: the step is to end at the next barrier; set by any thread
 LATE_NS = 30  # that threads slept at barriers since the step began, or the team shrank
 SINCE_NS = 31  # the time then
 PROGRAM = 32  # address of the program

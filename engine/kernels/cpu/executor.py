@@ -26,6 +26,7 @@ from engine.kernels.cpu.control import (
     CONDITION,
     GENERATION,
     IDLE_SPINS,
+    IS_INTERRUPTED,
     LATE_NS,
     MUTEX,
     NUM_ASLEEP,
@@ -142,6 +143,14 @@ def wake(control: int) -> None:
 
 
 @inline
+def end_if_interrupted(control: int) -> None:
+    """Leave nobody in the team when the step is to end early. Of the threads in the step one may call this."""
+    if atomic_load(control + IS_INTERRUPTED * 8) != 0:
+        team = atomic_load(control + TEAM * 8)
+        atomic_store(control + TEAM * 8, team - team % TEAM_FACTOR)
+
+
+@inline
 def is_late(control: int, num_threads: int) -> Any:
     """Whether threads slept at barriers so long that one of the others must have lost its core.
 
@@ -165,6 +174,7 @@ def count_late_from_now(control: int) -> None:
 def barrier(control: int, num_threads: int) -> None:
     """Return once all ``num_threads`` of the team have come here; the last one may make the team smaller."""
     if num_threads == 1:
+        end_if_interrupted(control)
         return
     generation = atomic_load(control + BARRIER_GENERATION * 8)
     if atomic_add(control + ARRIVED * 8, 1) == num_threads - 1:
@@ -172,6 +182,7 @@ def barrier(control: int, num_threads: int) -> None:
         if is_late(control, num_threads):
             atomic_add(control + TEAM * 8, -1)
             count_late_from_now(control)
+        end_if_interrupted(control)
         atomic_add(control + BARRIER_GENERATION * 8, 1)
         wake(control)
     elif not spin_while(control + BARRIER_GENERATION * 8, generation, load_i64(control + BARRIER_SPINS * 8)):

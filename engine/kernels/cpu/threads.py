@@ -23,6 +23,7 @@ from engine.kernels.cpu.control import (
     CONDITION,
     CONTROL_SLOTS,
     IDLE_SPINS,
+    IS_INTERRUPTED,
     MUTEX,
     NUM_OPS,
     PROGRAM,
@@ -113,8 +114,10 @@ class ThreadTeam:
         self._control[NUM_OPS] = len(program)
         self._control[STEP] = step.ctypes.data
 
-    def run(self) -> None:
-        """Run the program once, without the GIL; the calling thread takes part. Raises RuntimeError after close.
+    def run(self) -> bool:
+        """Run the program once, without the GIL; the calling thread takes part. False when it was interrupted.
+
+        Raises RuntimeError after close.
 
         A thread that keeps the others waiting has lost its core: it is left out of the rest of the step and of
         the next ones (see ``neighbours``).
@@ -122,7 +125,15 @@ class ThreadTeam:
         if not self._finalizer.alive:
             raise RuntimeError("the threads have ended: the backend is closed")
         self._run_step(self._control.ctypes.data, 0, 0, self._team_size.begin(time.monotonic()))
-        self._team_size.end(time.monotonic(), int(self._control[TEAM]) % TEAM_FACTOR)
+        self._control[IS_INTERRUPTED] = 0
+        num_left = int(self._control[TEAM]) % TEAM_FACTOR
+        if num_left > 0:
+            self._team_size.end(time.monotonic(), num_left)
+        return num_left > 0
+
+    def interrupt(self) -> None:
+        """Let the running step, or else the next one, end at a barrier; from any thread."""
+        self._control[IS_INTERRUPTED] = 1
 
     def cpu_seconds(self) -> float:
         """Processor time that the calling thread and the workers have had. Raises RuntimeError after close.

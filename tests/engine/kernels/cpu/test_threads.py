@@ -172,6 +172,43 @@ def test_interpreter_runs_on_while_a_step_runs(kernels: list[Kernel]) -> None:
     assert counters[0] == 200_000 * ROWS
 
 
+def forever(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Counts, so slowly that the whole program would take a minute."""
+    for _ in range(100_000):
+        atomic_add(step, 1)
+    if thread == 0:
+        atomic_add(load_i64(op), 1)
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_an_interrupted_step_ends_at_a_barrier_and_the_next_one_runs(
+    num_threads: int, kernels: list[Kernel], counters: np.ndarray
+) -> None:
+    slow = compile_kernel(forever)
+    rows = np.zeros((100_000, ROW_SLOTS), np.int64)
+    rows[:, ROW_KERNEL], rows[:, ROW_WAITS], rows[:, ROW_OPERANDS] = slow.address, 1, counters.ctypes.data
+    team = ThreadTeam(num_threads)
+    for _ in range(3):
+        team.set_program(rows, STEP.copy())
+        counters[0] = 0
+        ended: list[bool] = []
+        caller = threading.Thread(target=lambda ended=ended: ended.append(team.run()))
+        caller.start()
+        while counters[0] == 0:
+            time.sleep(0.001)
+        team.interrupt()
+        caller.join(20)
+        assert ended == [False]
+        assert counters[0] < 100_000
+        counters[0] = 0
+        rows_after = rows[:1].copy()
+        rows_after[0, ROW_KERNEL] = kernels[0].address
+        team.set_program(rows_after, STEP)
+        assert team.run()
+        assert counters[0] == ROWS
+    team.close()
+
+
 def test_number_of_threads_defaults_to_cores() -> None:
     team = ThreadTeam(0)
     assert team.num_threads == physical_cores() >= 1
