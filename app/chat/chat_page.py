@@ -14,8 +14,9 @@ from app.chat.conversation import MessageView
 from app.chat.empty_states import EmptyState
 from app.chat.figures import cost_line, reading_line
 from app.chat.message_actions import MessageAction
+from app.chat.reading_column import COLUMN_PX
 from app.chat.schema_picker import SchemaPicker
-from app.chat.transcript import COLUMN_PX, Transcript
+from app.chat.transcript import Transcript
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
 from app.translation import tr

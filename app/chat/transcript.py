@@ -10,11 +10,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
 from app.chat.conversation import MessageView
+from app.chat.reading_column import ReadingColumn, ReadingPlace, reading_place
 from app.chat.selection import TextSelection
 from app.theme import Theme
 from app.translation import tr
@@ -23,13 +24,12 @@ from engine.protocol import Role
 if TYPE_CHECKING:
     from app.chat.message_view import MessageWidget
 
-COLUMN_PX = 760
 ALIVE_AT_FIRST = 16
 ALIVE_AT_REST = 60
 ALIVE_STEP = 30
 _GROW_STEP = 1  # one message takes about 10 ms, and typing must not wait for more
 _GROW_EVERY_MS = 2
-_GROW_AFTER_MS = 40  # what is in sight is painted first
+GROW_AFTER_MS = 1200  # what is out of sight waits for the first words of a person, and for the imports of a start
 TURN_S = 0.02  # how long messages are made before the event loop gets its turn
 _AT_END_PX = 4
 _LOAD_EARLIER_PX = 600
@@ -73,22 +73,18 @@ class Transcript(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.is_following = True
         self._messages: list[MessageView] = []
-        self._widgets: list[MessageWidget] = []  # of the last len(_widgets) messages
+        self._widgets: list[MessageWidget] = []  # of the last messages but _num_below
+        self._num_below = 0  # messages at the end that are yet to be made after the look has changed
         self._is_adjusting = False
         self._context_start = ""
-        self._share = 0.0  # of the way to the end, while the theme changes
-        self._num_kept = 0
+        self._place: ReadingPlace | None = None  # while the theme changes; None at the end
+        self._num_wanted = ALIVE_AT_REST  # so many messages are to be alive
         self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
         self._grow.setInterval(_GROW_EVERY_MS)
         self._grow.timeout.connect(self._on_grow)
         self.selection = TextSelection(self, lambda: [view for widget in self._widgets for view in widget.texts])
-        inner = _Column()
-        self._list = QVBoxLayout()
-        self._outer = QVBoxLayout(inner)
-        self._outer.setSpacing(0)
-        self._outer.addLayout(self._list)
-        self._outer.addStretch(1)
-        self.setWidget(inner)
+        self._column = ReadingColumn()
+        self.setWidget(self._column)
         bar = self.verticalScrollBar()
         bar.rangeChanged.connect(self._on_range)
         bar.valueChanged.connect(self._on_value)
@@ -106,12 +102,14 @@ class Transcript(QScrollArea):
         """Show another conversation, from its end."""
         self._clear()
         self._messages = list(messages)
+        self._num_wanted = ALIVE_AT_REST
         self._set_following(True)
         self._show_end()
         self._scroll_to_end()
 
     def sync(self, messages: Sequence[MessageView]) -> None:
         """Show another state of the same conversation: messages that stay keep their widgets and their place."""
+        self._show_below()
         common = 0
         for old, new in zip(self._messages, messages):
             if old.record.id != new.record.id:
@@ -133,12 +131,14 @@ class Transcript(QScrollArea):
 
     def append_delta(self, message_id: str, channel: str, text: str) -> None:
         """A streamed piece of a message; foreign ids are dropped."""
+        self._show_below()
         widget = self._widget_of(message_id)
         if widget is not None:
             widget.append(channel, text)
 
     def set_progress(self, message_id: str, text: str) -> None:
         """What is going on with a message that is being written."""
+        self._show_below()
         widget = self._widget_of(message_id)
         if widget is not None:
             widget.set_progress(text)
@@ -151,6 +151,7 @@ class Transcript(QScrollArea):
 
     def edit_last(self) -> bool:
         """Edit the person's last message; False when there is none."""
+        self._show_below()
         for widget in reversed(self._widgets):
             if widget.view.record.role is Role.USER:
                 widget.begin_edit()
@@ -166,6 +167,7 @@ class Transcript(QScrollArea):
     def scroll_to_end(self) -> None:
         """Go to the end and follow it."""
         self._set_following(True)
+        self._show_below()
         self._scroll_to_end()
 
     @property
@@ -178,13 +180,13 @@ class Transcript(QScrollArea):
     def _insert_widgets(self, views: Sequence[MessageView], *, at_top: bool) -> None:
         made = [self._make(view) for view in views]
         for offset, widget in enumerate(made):
-            self._list.insertWidget(offset if at_top else self._list.count(), widget)
+            self._column.messages.insertWidget(offset if at_top else self._column.messages.count(), widget)
             widget.show()
         self._widgets = made + self._widgets if at_top else self._widgets + made
         last_answer = next((widget for widget in reversed(self._widgets) if not widget.is_own), None)
         for widget in self._widgets:
-            widget.set_last(widget is last_answer)
-            widget.set_open(widget is self._widgets[-1])
+            widget.set_last(widget is last_answer and not self._num_below)
+            widget.set_open(widget is self._widgets[-1] and not self._num_below)
         self.set_context_start(self._context_start)
         if made and not at_top and self.is_following:
             self._scroll_to_end()
@@ -214,7 +216,7 @@ class Transcript(QScrollArea):
         return widget
 
     def _drop(self, widget: MessageWidget) -> None:
-        self._list.removeWidget(widget)
+        self._column.messages.removeWidget(widget)
         widget.hide()
         widget.deleteLater()
 
@@ -223,6 +225,7 @@ class Transcript(QScrollArea):
             self._drop(widget)
         self._widgets = []
         self._messages = []
+        self._num_below = 0
 
     def _widget_of(self, message_id: str) -> MessageWidget | None:
         return next((widget for widget in reversed(self._widgets) if widget.message_id == message_id), None)
@@ -234,7 +237,7 @@ class Transcript(QScrollArea):
             self._show_earlier(_GROW_STEP)
             if time.perf_counter() > ends:
                 break
-        self._grow.start(0 if self.has_room else _GROW_AFTER_MS)
+        self._grow.start(0 if self.has_room else GROW_AFTER_MS)
 
     @property
     def has_room(self) -> bool:
@@ -244,14 +247,15 @@ class Transcript(QScrollArea):
 
     def _on_grow(self) -> None:
         self._grow.setInterval(0 if self.has_room else _GROW_EVERY_MS)
-        num_hidden = len(self._messages) - len(self._widgets)
-        if num_hidden <= 0 or len(self._widgets) >= ALIVE_AT_REST:
+        if self._num_below:
+            self._show_below(_GROW_STEP)
+        elif self._num_above <= 0 or len(self._widgets) >= self._num_wanted:
             self._grow.stop()
         else:
             self._show_earlier(_GROW_STEP)
 
-    def _show_earlier(self, step: int = ALIVE_STEP) -> None:
-        num_hidden = len(self._messages) - len(self._widgets)
+    def _show_earlier(self, step: int) -> None:
+        num_hidden = self._num_above
         if num_hidden <= 0 or self._is_adjusting:
             return
         self._is_adjusting = True
@@ -261,6 +265,18 @@ class Transcript(QScrollArea):
         self._settle_layout()
         bar.setValue(bar.maximum() - distance_from_end)
         self._is_adjusting = False
+
+    def _show_below(self, step: int | None = None) -> None:
+        """Make ``step`` of the messages below those that are alive, or all of them."""
+        if self._num_below:
+            views = self._messages[-self._num_below :][:step]
+            self._num_below -= len(views)
+            self._insert_widgets(views, at_top=False)
+
+    @property
+    def _num_above(self) -> int:
+        """Messages before those that are alive."""
+        return len(self._messages) - self._num_below - len(self._widgets)
 
     # ------------------------------------------------------------------------------------------ scrolling
 
@@ -291,7 +307,7 @@ class Transcript(QScrollArea):
     def _on_bar_action(self, _action: int) -> None:
         # The slider's position is the one that the person asked for; value() follows after this signal.
         bar = self.verticalScrollBar()
-        self._set_following(bar.sliderPosition() >= bar.maximum() - _AT_END_PX)
+        self._set_following(bar.sliderPosition() >= bar.maximum() - _AT_END_PX and not self._num_below)
 
     def _on_range(self, _minimum: int, maximum: int) -> None:
         self._fit_column()
@@ -299,12 +315,13 @@ class Transcript(QScrollArea):
             self.verticalScrollBar().setValue(maximum)
 
     def _on_value(self, value: int) -> None:
-        if value < _LOAD_EARLIER_PX and not self.is_following:
-            self._show_earlier()
+        if value < _LOAD_EARLIER_PX and not self.is_following and self._num_above > 0 and not self._is_adjusting:
+            self._num_wanted = max(self._num_wanted, len(self._widgets) + ALIVE_STEP)
+            self._grow.start(0)
 
     def _follow_if_at_end(self) -> None:
         bar = self.verticalScrollBar()
-        if bar.value() >= bar.maximum() - _AT_END_PX:
+        if bar.value() >= bar.maximum() - _AT_END_PX and not self._num_below:
             self._set_following(True)
 
     def _scroll_to_end(self) -> None:
@@ -314,8 +331,7 @@ class Transcript(QScrollArea):
 
     def _settle_layout(self) -> None:
         """Lay out now what is due, so that the range of the scroll bar is true."""
-        self._list.activate()
-        self._outer.activate()
+        self._column.activate()
         QApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
     def _set_following(self, is_following: bool) -> None:
@@ -326,41 +342,46 @@ class Transcript(QScrollArea):
     # ------------------------------------------------------------------------------------------ looks
 
     def _apply_metrics(self) -> None:
-        px = self._theme.px
-        self._list.setSpacing(0)
-        self.verticalScrollBar().setSingleStep(px(24))
+        self.verticalScrollBar().setSingleStep(self._theme.px(24))
         self._fit_column()
 
     def _fit_column(self) -> None:
-        """The reading column in the middle: as wide as a line reads well, narrower where the window is."""
-        px = self._theme.px
-        left = max(px(24), (self.width() - px(COLUMN_PX)) // 2)
-        right = max(px(24), self.width() - px(COLUMN_PX) - left)
-        bar = self.verticalScrollBar()  # it stands in the right margin, so that it moves no text when it appears
-        margins = QMargins(left, px(28), right - (bar.sizeHint().width() if bar.maximum() > 0 else 0), px(12))
-        if margins != self._outer.contentsMargins():
-            self._outer.setContentsMargins(margins)
+        bar = self.verticalScrollBar()
+        self._column.fit(self.width(), bar.sizeHint().width() if bar.maximum() > 0 else 0, self._theme.px)
 
     def _before_theme(self) -> None:
         """Let the messages go: restyling hundreds of widgets takes longer than making those in sight anew."""
         streamed = {widget.message_id: widget.current_view for widget in self._widgets}
         messages = [streamed.get(view.record.id, view) for view in self._messages]
-        self._share = self.verticalScrollBar().value() / max(1, self.verticalScrollBar().maximum())
-        num_alive = len(self._widgets)
+        value = self.verticalScrollBar().value()
+        self._place = None if self.is_following else reading_place(self._widgets, value)
+        num_wanted = self._num_wanted
         self._clear()
-        self._messages, self._num_kept = messages, num_alive
+        self._messages, self._num_wanted = messages, num_wanted
         QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
     def _on_theme(self) -> None:
         self._apply_metrics()
-        if self.is_following:
+        if self._place is None:
             self._show_end()
-        elif self._num_kept:
-            self._insert_widgets(self._messages[-self._num_kept :], at_top=True)
-        self._settle_layout()
+            self._scroll_to_end()
+        else:
+            self._show_around(self._place)
+
+    def _show_around(self, place: ReadingPlace) -> None:
+        """Make the messages in sight from a place on; the timer makes those below, then those above."""
+        ids = [view.record.id for view in self._messages]
+        self._num_below = len(ids) - ids.index(place.message_id)
+        self._is_adjusting = True
         bar = self.verticalScrollBar()
-        bar.setValue(bar.maximum() if self.is_following else round(self._share * bar.maximum()))
-        self._grow.start()
+        while self._num_below:
+            self._show_below(_GROW_STEP)
+            self._settle_layout()
+            if bar.maximum() >= place.offset_in(self._widgets[0]):
+                break
+        bar.setValue(place.offset_in(self._widgets[0]))
+        self._is_adjusting = False
+        self._grow.start(0)
 
     def _on_focus_changed(self, _old: QObject | None, new: QWidget | None) -> None:
         for widget in self._widgets:
@@ -369,13 +390,3 @@ class Transcript(QScrollArea):
             self.ensureWidgetVisible(new, 0, self._theme.px(24))
             self._set_following(False)
             self._follow_if_at_end()
-
-
-class _Column(QWidget):
-    """Holds the messages. Its height follows from its width; it is never asked for that of another one."""
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, 0)
-
-    def sizeHint(self) -> QSize:
-        return self.size()

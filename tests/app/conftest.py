@@ -23,6 +23,7 @@ from tests.app.fake_engine import FakeEngine
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """All messages in sight are made at once, however slow the machine is."""
     monkeypatch.setattr("app.chat.transcript.TURN_S", 3600.0)
+    monkeypatch.setattr("app.chat.transcript.GROW_AFTER_MS", 40)
 
 
 @dataclass

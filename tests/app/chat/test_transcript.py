@@ -194,8 +194,8 @@ def test_a_long_chat_opens_quickly_and_grows_upwards(transcript: Transcript, qtb
     bar = transcript.verticalScrollBar()
     transcript._set_following(False)
     bar.setValue(0)
-    qtbot.wait(20)
-    assert len(transcript.widgets) >= ALIVE_AT_REST + ALIVE_STEP
+    qtbot.waitUntil(lambda: len(transcript.widgets) >= ALIVE_AT_REST + ALIVE_STEP, timeout=10_000)
+    _grown(transcript, qtbot)
     assert anchor in transcript.widgets
     assert abs(anchor.mapTo(transcript, QPoint(0, 0)).y() - transcript._theme.px(28)) <= 2
 
@@ -299,3 +299,46 @@ def test_an_own_message_that_wakes_up_opens_no_window(transcript: Transcript) ->
     transcript.widgets[0].set_focus_inside(True)
     assert transcript.widgets[0].foot._buttons[MessageAction.COPY].isVisible()
     assert {widget for widget in QApplication.topLevelWidgets() if widget.isVisible()} == before
+
+
+def _message_at_the_top(transcript: Transcript) -> str:
+    value = transcript.verticalScrollBar().value()
+    return next(widget.message_id for widget in transcript.widgets if widget.geometry().bottom() >= value)
+
+
+def _read_the_middle(transcript: Transcript, qtbot: QtBot) -> str:
+    transcript.show_conversation([*_messages(40), _streaming()])
+    _grown(transcript, qtbot)
+    _wheel(transcript, 120)
+    transcript.verticalScrollBar().setValue(transcript.verticalScrollBar().maximum() // 2)
+    return _message_at_the_top(transcript)
+
+
+def test_another_look_keeps_the_place_and_makes_what_is_in_sight_first(
+    transcript: Transcript, theme: Theme, qtbot: QtBot
+) -> None:
+    read = _read_the_middle(transcript, qtbot)
+    theme.zoom_in()
+    assert _message_at_the_top(transcript) == read
+    assert len(transcript.widgets) < 15
+    assert transcript.verticalScrollBar().maximum() >= transcript.verticalScrollBar().value() > 0
+    _grown(transcript, qtbot)
+    assert _message_at_the_top(transcript) == read
+    assert [widget.message_id for widget in transcript.widgets] == [*(f"m{number}" for number in range(40)), "s"]
+    assert not transcript.is_following
+
+
+def test_a_stream_goes_on_below_what_is_made_after_another_look(
+    transcript: Transcript, theme: Theme, qtbot: QtBot
+) -> None:
+    read = _read_the_middle(transcript, qtbot)
+    transcript.append_delta("s", "answer", "before")
+    theme.zoom_in()
+    transcript.append_delta("s", "answer", " and after")
+    assert transcript.widgets[-1].message_id == "s"
+    assert transcript.widgets[-1].current_view.record.content == "before and after"
+    assert _message_at_the_top(transcript) == read
+    theme.zoom_out()
+    transcript.scroll_to_end()
+    assert transcript.widgets[-1].message_id == "s"
+    assert _at_end(transcript)
