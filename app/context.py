@@ -134,7 +134,7 @@ class AppContext(QObject):
         access = HubAccess(self.settings, self.paths.config / "hub-token")
         queue, search = (
             DownloadQueue(folder, access),
-            HubSearch(access, folder, lambda: self.settings.value("kv_type")),
+            HubSearch(access, folder, lambda: self.settings.value("kv_type"), self.paths.measured_figures),
         )
         models = ModelsWork(
             self.paths,

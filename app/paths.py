@@ -63,6 +63,11 @@ class AppPaths:
         return self.data / "extractions"
 
     @property
+    def measured_figures(self) -> Path:
+        """The file with what was measured of models; ``engine.library.app_settings`` knows it, too."""
+        return self.data / "measured-speeds.json"
+
+    @property
     def schemas(self) -> Path:
         """The schemas that the person saved."""
         return self.data / "schemas"

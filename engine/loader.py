@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +110,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
     from engine.sampling import choice
 
     num_threads = choose_num_threads(command.num_threads or config.num_threads)
+    memory_before_bytes = psutil.Process().memory_info().rss
     with contextlib.ExitStack() as resources:
         on_progress(LoadPhase.HEADER, 0.0, "Opening the file")
         file = resources.enter_context(open_model(command.path))
@@ -133,6 +134,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         choice.prepare(lambda message, fraction: on_progress(LoadPhase.KERNELS, 0.95 + 0.05 * fraction, message))
         on_progress(LoadPhase.READY, 1.0, "Ready")
         info = _model_info(file, labels, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
+        info = replace(info, memory_before_bytes=memory_before_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
         key = snapshot_key(file.identity(), plan, backend.kv_format)
         check = file.check_not_shortened

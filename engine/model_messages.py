@@ -62,6 +62,7 @@ class ModelInfo:
     kv_type: KVType = "f16"
     num_kv_blocks: int = 0
     num_kv_tokens: int = 0  # of all conversations together that the KV cache keeps
+    memory_before_bytes: int = 0  # that the process took when the load began, without a model
 
 
 @dataclass(frozen=True)

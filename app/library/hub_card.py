@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QVBoxLayout, QWi
 
 from app.library.hub_search import HubDetail
 from app.library.library import size_text
-from app.library.words import word
+from app.library.words import rate_text, word
 from app.theme import Theme
 from app.translation import localised, tr
 from app.widgets.buttons import LookButton, TextButton
@@ -187,6 +187,9 @@ class HubCard(QFrame):
         is_best = version.label == detail.recommended
         speed = ElidingLabel("", "muted" if advice is None else "")
         speed.setMinimumWidth(self._theme.px(_SPEED_PX))
+        if advice is not None and advice.becomes_slower and not advice.measured.tokens_per_second:
+            deep = rate_text(advice.deep_tokens_per_second)
+            speed.set_details(tr("at the start of a chat; {rate} tok/s with half the context read", rate=deep))
         self._speeds.append((speed, advice))
         cells = [
             Label(version.label, "strong" if is_best else ""),
@@ -242,8 +245,9 @@ def speed_text(advice: Advice | None, *, is_short: bool = False) -> str:
     """Tokens a second and, unless it is to be short, how long a long text takes."""
     if advice is None:
         return tr("unknown")
-    digits = 0 if advice.tokens_per_second >= 10 else 1
-    rate = localised(f"{advice.tokens_per_second:,.{digits}f}")
+    if advice.measured.tokens_per_second:
+        return tr("{rate} tok/s measured", rate=rate_text(advice.measured.tokens_per_second))
+    rate = rate_text(advice.tokens_per_second)
     if is_short:
         return tr("about {rate} tok/s", rate=rate)
     seconds = localised(f"{advice.read_seconds:,.0f}")
@@ -271,9 +275,11 @@ def _shortened(name: str, length: int) -> str:
 def _memory_label(advice: Advice | None) -> Label:
     if advice is None:
         return Label(tr("unknown"), "muted")
-    size = localised(f"{advice.need.total / 1e9:.1f} GB")
+    size = localised(f"{advice.memory_bytes / 1e9:.1f} GB")
     look = {"fits": "good", "tight": "caution"}.get(advice.fit.value, "caution")
-    return Label(f"{size} · {word(advice.fit.value)}", look)
+    label = Label(f"{size} · {word(advice.fit.value)}", look)
+    label.setToolTip(tr("measured when it ran here") if advice.measured.memory_bytes else tr("estimated"))
+    return label
 
 
 def count_text(count: int) -> str:

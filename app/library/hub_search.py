@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,11 +66,13 @@ class HubSearch(QObject):
         access: HubAccess,
         models_folder: Path,
         kv_type: Callable[[], KVType] = lambda: "f16",
+        figures_file: Path | None = None,
         parent: QObject | None = None,
     ) -> None:
-        """``kv_type`` tells how models are loaded."""
+        """``kv_type`` tells how models are loaded; ``figures_file`` has what was measured here."""
         super().__init__(parent)
         self._kv_type = kv_type
+        self._figures_file = figures_file
         self._access = access
         self._models_folder = models_folder
         self._searches = TaskRunner("hub search", self)
@@ -117,8 +119,9 @@ class HubSearch(QObject):
             return list(client.search(query, sort=Sort[wish.sort], wanted=wanted, limit=MAX_RESULTS))
 
     def _describe(self, name: str) -> HubDetail:
-        from engine.advisor import look_at_machine, recommend, shape_of
+        from engine.advisor import MeasuredFigures, look_at_machine, recommend, shape_of
         from engine.advisor.advice import CONTEXT_LENGTH, versions_advice
+        from engine.hub.download_record import own_path
         from engine.hub.remote_header import fetch_header
 
         with self._access.client() as client:
@@ -137,9 +140,14 @@ class HubSearch(QObject):
             except EngineError as error:  # gated, most likely: the files can be listed but not read
                 return HubDetail(client.endpoint, repository, {}, None, str(error), card)
             rows = [(version.label, version.quantization, version.size) for version in usable]
-            machine = look_at_machine(self._models_folder)
+            figures = MeasuredFigures(self._figures_file) if self._figures_file is not None else None
+            machine = look_at_machine(self._models_folder, figures)
             advices = versions_advice(shape, machine, rows, CONTEXT_LENGTH, self._kv_type())
             by_label = {label: advice for label, (_, advice) in advices.items()}
+            if figures is not None:
+                for version in usable:
+                    measured = figures.of(own_path(self._models_folder, name, version.files[0].path))
+                    by_label[version.label] = replace(by_label[version.label], measured=measured)
             return HubDetail(client.endpoint, repository, by_label, recommend(advices), "", card)
 
 

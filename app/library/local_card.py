@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.library.library import size_text
+from app.library.model_figures import ModelFigures
 from app.library.words import word
 from app.theme import Theme
 from app.translation import tr
@@ -41,12 +42,12 @@ class LocalCard(QFrame):
     folder_requested = Signal()
     folder_removed = Signal(object)
 
-    def __init__(self, theme: Theme, speed_of: Callable[[FoundModel], str], parent: QWidget | None = None) -> None:
-        """``speed_of`` gives the words for a model's speed here; "" where nothing is known."""
+    def __init__(self, theme: Theme, figures: ModelFigures, parent: QWidget | None = None) -> None:
+        """``figures`` tell a model's speed and memory here."""
         super().__init__(parent)
         self.setProperty("look", "card")
         self._theme = theme
-        self._speed_of = speed_of
+        self._figures = figures
         self._models: list[FoundModel] = []
         self._loaded = ""
         self._folders: Mapping[Path, bool] = {}
@@ -120,10 +121,12 @@ class LocalCard(QFrame):
             label.setProperty("column", "more")
             grid.addWidget(label, place, column)
         if is_ready:
-            grid.addWidget(ElidingLabel(self._speed_of(model), "muted"), place, 4)
+            figures = ElidingLabel(self._figures.text_of(model), "muted")
+            figures.set_details(self._figures.details_of(model))
+            grid.addWidget(figures, place, 4)
         else:
             state = ElidingLabel(word(model.state.value), "caution")
-            state.setToolTip(plain_tooltip(model.problem))
+            state.set_details(model.problem)
             grid.addWidget(state, place, 4)
         if is_loaded:
             centre = Qt.AlignmentFlag.AlignCenter  # as high as its word, and not as the row

@@ -54,7 +54,7 @@ class ModelsPage(QWidget):
         self.results = HubResults(work.search, theme)
         self.first_focus = self.results.search
         self._starter = StarterCard(theme)
-        self.local = LocalCard(theme, work.speeds.text_of)
+        self.local = LocalCard(theme, work.figures)
         self._storage = StorageCard(theme)
         self._download_box = QVBoxLayout()
         self._lay_out()
@@ -84,7 +84,7 @@ class ModelsPage(QWidget):
     def _wire(self) -> None:
         work = self._work
         work.library.models_changed.connect(self._show_models)
-        work.speeds.changed.connect(self._show_models)
+        work.figures.changed.connect(self._show_models)
         work.model_changed.connect(self._show_models)
         work.queue.changed.connect(self._show_downloads)
         work.queue.finished.connect(self._on_finished)

@@ -17,7 +17,7 @@ from app.downloads.access import HubAccess
 from app.downloads.queue import DownloadQueue
 from app.library.hub_search import HubDetail, HubSearch, sentence_of, version_of
 from app.library.library import ModelLibrary, size_text
-from app.library.model_speeds import ModelSpeeds
+from app.library.model_figures import ModelFigures
 from app.library.storage_card import DiskUse
 from app.model_session import ModelSession
 from app.paths import AppPaths
@@ -49,7 +49,7 @@ class ModelsWork(QObject):
     """The services that the models page uses.
 
     Attributes:
-        speeds: how fast each model is here.
+        figures: how fast each model is here, and what memory it takes.
 
     Signals:
         machine_known(MachineFacts), disk_known(DiskUse): after ``look``.
@@ -95,7 +95,9 @@ class ModelsWork(QObject):
         self._looks.setInterval(LOOK_AGAIN_MS)
         self._looks.timeout.connect(self._measure)
         self._looks.start()
-        self.speeds = ModelSpeeds(self._run, paths.data / "measured-speeds.json", self)
+        self.figures = ModelFigures(
+            self._run, paths.measured_figures, lambda: self._settings.value("kv_type"), parent=self
+        )
         self._wanted: set[str] = set()  # repositories whose best version is to be downloaded
         library.models_changed.connect(self._estimate)
         session.loaded.connect(lambda _info: self.model_changed.emit())
@@ -123,7 +125,7 @@ class ModelsWork(QObject):
         One that had a form says little: some tokens were no choice, and tables are filled several rows at once.
         """
         if self._session.info is not None and event.structured is None:
-            self.speeds.take_stats(self._session.info.path, event.stats)
+            self.figures.take_stats(self._session.info, event.stats)
 
     def get(self, repository: str) -> None:
         """Download the best version of a repository for this machine."""
@@ -307,7 +309,7 @@ class ModelsWork(QObject):
         )
 
     def _estimate(self) -> None:
-        self.speeds.estimate(self.library.models, self.library.folder)
+        self.figures.estimate(self.library.models, self.library.folder)
 
     def _on_described(self, repository: str, detail: HubDetail) -> None:
         if repository not in self._wanted:

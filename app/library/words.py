@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.translation import tr
+from app.translation import localised, tr
 
 _WORDS = {
     "fits": tr("fits"),
@@ -39,3 +39,8 @@ _WORDS = {
 def word(text: str) -> str:
     """The translation of one of the engine's words; another text stays as it is."""
     return _WORDS.get(text, text)
+
+
+def rate_text(rate: float) -> str:
+    """Tokens a second, with a decimal where it matters."""
+    return localised(f"{rate:,.{0 if rate >= 10 else 1}f}")

@@ -18,7 +18,7 @@ class Label(QLabel):
 
 
 class ElidingLabel(Label):
-    """A label that cuts its text short where it has no room; its tooltip is whole then.
+    """A label that cuts its text short where it has no room; its tooltip is whole then, and has the details.
 
     Attributes:
         whole_text: what it shows where there is room.
@@ -28,12 +28,18 @@ class ElidingLabel(Label):
         super().__init__("", look, parent)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.whole_text = ""
+        self._details = ""
         self.set_whole_text(text)
 
     def set_whole_text(self, text: str) -> None:
         """Show another text."""
         self.whole_text = text
         self._elide()
+
+    def set_details(self, text: str) -> None:
+        """What the tooltip says in any case; ``setToolTip`` would not last."""
+        self._details = text
+        self._tell()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -44,7 +50,11 @@ class ElidingLabel(Label):
         shown = self.fontMetrics().elidedText(self.whole_text, Qt.TextElideMode.ElideRight, self.width())
         if shown != self.text():
             self.setText(shown)
-            self.setToolTip(plain_tooltip(self.whole_text) if shown != self.whole_text else "")
+        self._tell()
+
+    def _tell(self) -> None:
+        whole = self.whole_text if self.text() != self.whole_text else ""
+        self.setToolTip(plain_tooltip("\n".join(text for text in (whole, self._details) if text)))
 
 
 def plain_tooltip(text: str) -> str:

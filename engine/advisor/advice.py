@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.advisor.machine import Machine
+from engine.advisor.measured import NOTHING_MEASURED, Expected, MeasuredModel
 from engine.advisor.shape import KV_TYPES, MemoryNeed, ModelShape, memory_need
 from engine.advisor.speeds import Speeds
 from engine.config import KVType
@@ -18,6 +19,7 @@ CONTEXT_LENGTH = 8192
 READ_TOKENS = 4096
 GOOD_CONTEXT, BEST_CONTEXT = 8192, 32768  # what a chat needs, and more than it hardly ever has
 SYSTEM_BYTES = 1 << 30  # what the rest of the system needs at least
+MARKEDLY = 0.85  # of the speed at the start, below which it is worth a word
 COMFORT = 0.75  # of the memory, up to which a model fits without closing other programs
 # Measured on SmolLM2 135M, Gemma 3 270M, and synthetic Qwen3 0.6B and Llama 1B, with one thread.
 KV_RATE = 0.65  # of the bandwidth, at which attention reads the KV cache
@@ -44,22 +46,36 @@ class Advice:
 
     Attributes:
         need: memory with the context full.
-        tokens_per_second: while answering, with half the context read.
+        tokens_per_second: while answering, at the start of a chat.
+        deep_tokens_per_second: with half the context read.
         read_seconds: for a prompt of READ_TOKENS, or of the context where that is shorter.
         longest_context: that fits.
         best_context, best_kv_type: what to load it with here; 0 where no context fits.
         is_measured: the speeds are those of this machine's kernels.
+        measured: what the model did when it ran here.
     """
 
     fit: Fit
     need: MemoryNeed
     tokens_per_second: float
+    deep_tokens_per_second: float
     read_seconds: float
     longest_context: int
     best_context: int
     best_kv_type: KVType
     total_bytes: int
     is_measured: bool
+    measured: MeasuredModel = NOTHING_MEASURED
+
+    @property
+    def memory_bytes(self) -> int:
+        """With the context full: as estimated, and put right by what the model took when it ran here."""
+        return max(0, self.need.total + self.measured.memory_excess_bytes)
+
+    @property
+    def becomes_slower(self) -> bool:
+        """Whether a long chat is markedly slower than a new one."""
+        return self.deep_tokens_per_second < MARKEDLY * self.tokens_per_second
 
     @property
     def sentence(self) -> str:
@@ -68,18 +84,37 @@ class Advice:
         with_context = f"with {_thousands(self.need.context_length)} context {memory}"
         if self.fit is Fit.TOO_LARGE:
             return f"Too large for this machine: {with_context}."
-        rate = f"{self.tokens_per_second:.{0 if self.tokens_per_second >= 10 else 1}f}"
-        speed = f"About {rate} tokens/s, {self.read_seconds:.0f} s to read 4k tokens"
+        speed = f"About {_rate(self.tokens_per_second)} tokens/s"
+        if self.becomes_slower:
+            half = _thousands(self.need.context_length // 2)
+            speed += f" at first, {_rate(self.deep_tokens_per_second)} after {half} tokens"
+        num_read = min(READ_TOKENS, self.need.context_length)
+        speed += f", {self.read_seconds:.0f} s to read {_thousands(num_read)} tokens"
         best = ""
         if self.best_context:
             kind = "compact" if self.best_kv_type == "q8_0" else "exact"
             best = f" Best here: {_thousands(self.best_context)} context, {kind} KV cache."
         verdict = "Fits" if self.fit is Fit.FITS else "Tight: close other programs first"
-        return f"{verdict}. {speed}; {with_context}.{best}"
+        return f"{verdict}. {speed}; {with_context}.{best}{self._measured_sentence}"
+
+    @property
+    def _measured_sentence(self) -> str:
+        measured = []
+        if self.measured.tokens_per_second:
+            measured.append(f"{_rate(self.measured.tokens_per_second)} tokens/s")
+        if self.measured.read_tokens_per_second:
+            measured.append(f"{_rate(self.measured.read_tokens_per_second)} tokens/s of a prompt")
+        if self.measured.memory_bytes:
+            measured.append(f"{self.memory_bytes / 1e9:.1f} GB with {_thousands(self.need.context_length)} context")
+        return f" Measured here: {', '.join(measured)}." if measured else ""
 
 
 def advise(
-    shape: ModelShape, machine: Machine, context_length: int = CONTEXT_LENGTH, kv_type: KVType = "f16"
+    shape: ModelShape,
+    machine: Machine,
+    context_length: int = CONTEXT_LENGTH,
+    kv_type: KVType = "f16",
+    measured: MeasuredModel = NOTHING_MEASURED,
 ) -> Advice:
     """Judge a model with a context of so many tokens, or as many as it was trained for."""
     need = memory_need(shape, context_length, machine.available_bytes, kv_type)
@@ -87,13 +122,26 @@ def advise(
     return Advice(
         fit=_fit(need, machine),
         need=need,
-        tokens_per_second=tokens_per_second(shape, machine.speeds, need.context_length // 2, kv_type),
+        tokens_per_second=tokens_per_second(shape, machine.speeds, 0, kv_type),
+        deep_tokens_per_second=tokens_per_second(shape, machine.speeds, need.context_length // 2, kv_type),
         read_seconds=read_seconds(shape, machine.speeds, min(READ_TOKENS, need.context_length)),
         longest_context=_longest(shape, machine, kv_type),
         best_context=best_context,
         best_kv_type=best_kv_type,
         total_bytes=machine.total_bytes,
         is_measured=machine.speeds.is_measured,
+        measured=measured,
+    )
+
+
+def expected_of(
+    shape: ModelShape, speeds: Speeds, *, num_reused: int, num_read: int, num_answer: int, kv_type: KVType
+) -> Expected:
+    """What speeds let expect of one answer, by tokens: those of the prompt that were there, read, and answered."""
+    depth = num_reused + num_read + num_answer // 2
+    seconds = read_seconds(shape, speeds, num_read, num_reused) if num_read else 0.0
+    return Expected(
+        tokens_per_second(shape, speeds, depth, kv_type), num_read / seconds if seconds else 0.0, speeds
     )
 
 
@@ -141,12 +189,12 @@ def tokens_per_second(shape: ModelShape, speeds: Speeds, depth: int, kv_type: KV
     return 1 / seconds
 
 
-def read_seconds(shape: ModelShape, speeds: Speeds, num_tokens: int) -> float:
+def read_seconds(shape: ModelShape, speeds: Speeds, num_tokens: int, num_before: int = 0) -> float:
     """To read a prompt: every weight is multiplied with every token, and every token looks at those before it."""
     seconds = sum(values * num_tokens / speeds.multiply_rate(type) for type, values in shape.prompt_values.items())
     seconds *= READ_OVERHEAD
     for window, values in shape.attention_values.items():
-        pairs = num_tokens * min(num_tokens / 2, window or num_tokens)
+        pairs = num_tokens * min(num_before + num_tokens / 2, window or num_before + num_tokens)
         seconds += values * pairs / speeds.multiply_rate(TensorType.F16)
     return seconds
 
@@ -161,7 +209,9 @@ def recommend(versions: Mapping[str, tuple[str | None, Advice]]) -> str | None:
     fitting = fitting or {label: pair for label, pair in versions.items() if pair[1].fit is Fit.TIGHT}
     if not fitting:
         return None
-    quick = [label for label, (_, advice) in fitting.items() if advice.tokens_per_second >= MIN_TOKENS_PER_SECOND]
+    quick = [
+        label for label, (_, advice) in fitting.items() if advice.deep_tokens_per_second >= MIN_TOKENS_PER_SECOND
+    ]
     if quick:
         # Beyond "nearly exact" nothing can be told apart, and everything becomes slower.
         return max(quick, key=lambda label: _rank(versions[label]))
@@ -211,6 +261,10 @@ def _fit(need: MemoryNeed, machine: Machine) -> Fit:
     if need.total <= min(machine.available_bytes, machine.total_bytes * COMFORT):
         return Fit.FITS
     return Fit.TIGHT if need.total <= machine.total_bytes - SYSTEM_BYTES else Fit.TOO_LARGE
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.{0 if rate >= 10 else 1}f}"
 
 
 def _thousands(num_tokens: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from engine.advisor.kernel_speeds import known_speeds
+from engine.advisor.measured import MeasuredFigures
 from engine.advisor.speeds import Speeds, guessed_speeds
 from engine.loader import num_physical_cores
 
@@ -26,21 +27,29 @@ class Machine:
     speeds: Speeds = field(compare=False)
 
 
-def look_at_machine(models_folder: Path) -> Machine:
-    """The machine as it is now; what a loaded model takes of this process would be free for another one."""
+def speeds_of_kernels() -> Speeds:
+    """Of the kernels alone: measured, or guessed where nothing was measured."""
+    return known_speeds() or guessed_speeds(num_physical_cores())
+
+
+def look_at_machine(models_folder: Path, figures: MeasuredFigures | None = None) -> Machine:
+    """The machine as it is now; what a loaded model takes of this process would be free for another one.
+
+    The ``figures`` of models that have run here correct the kernels' speeds.
+    """
     memory = psutil.virtual_memory()
     own = psutil.Process().memory_info()
     own_bytes = releasable_bytes(own.rss, getattr(own, "shared", 0))
     place = models_folder
     while not place.exists() and place != place.parent:
         place = place.parent
-    cores = num_physical_cores()
+    speeds = speeds_of_kernels()
     return Machine(
         total_bytes=int(memory.total),
         available_bytes=min(int(memory.total), int(memory.available) + own_bytes),
         disk_free_bytes=shutil.disk_usage(place).free,
-        num_cores=cores,
-        speeds=known_speeds() or guessed_speeds(cores),
+        num_cores=num_physical_cores(),
+        speeds=figures.corrected(speeds) if figures is not None else speeds,
     )
 
 

@@ -165,6 +165,12 @@ def memory_need(
     return MemoryNeed(context_length, kv_type, shape.weights_bytes, kv, work, PROCESS_BYTES + CODE_BYTES)
 
 
+def memory_so_far(shape: ModelShape, context_length: int, num_tokens: int, kv_type: KVType = "f16") -> int:
+    """Bytes that a loaded model takes while only so many tokens of its context have been read."""
+    need = memory_need(shape, context_length, kv_type=kv_type)
+    return need.total - max(0, need.context_length - num_tokens) // BLOCK_SIZE * shape.kv_block_bytes[kv_type]
+
+
 def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | None, kv_type: KVType) -> int:
     """Blocks of the cache that the memory plan would make."""
     try:

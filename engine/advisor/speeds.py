@@ -38,6 +38,19 @@ class Speeds:
         """The most bytes a second that any kernel reads."""
         return max(self.bytes_per_s.values())
 
+    @property
+    def reference_multiply_rate(self) -> float:
+        """Multiplications a second of the type that most models have."""
+        return self.multiply_rate(TensorType.Q4_K)
+
+    def scaled(self, read: float, multiply: float) -> Speeds:
+        """All rates times a factor."""
+        return Speeds(
+            {type: rate * read for type, rate in self.bytes_per_s.items()},
+            {type: rate * multiply for type, rate in self.values_per_s.items()},
+            self.is_measured,
+        )
+
 
 def guessed_speeds(num_cores: int) -> Speeds:
     """For a machine where nothing was measured yet."""

@@ -79,10 +79,15 @@ class DownloadRecord:
             raise DownloadError(f"{file.path[:200]!r} cannot be stored: {reason}.")
         if reason := why_unsafe(self.repository):
             raise DownloadError(f"{self.repository} cannot have a folder of its name: {reason}.")
-        path = models_folder.joinpath(*self.repository.split("/"), *PurePosixPath(file.path).parts)
+        path = own_path(models_folder, self.repository, file.path)
         if not path.resolve().is_relative_to(models_folder.resolve()):
             raise DownloadError(f"{path} leads out of the models folder through a link: remove the link.")
         return path
+
+
+def own_path(models_folder: Path, repository: str, file_path: str) -> Path:
+    """Where a file of a repository lies in the models folder once it is complete; of names that are safe."""
+    return models_folder.joinpath(*repository.split("/"), *PurePosixPath(file_path).parts)
 
 
 def write_record(folder: Path, record: DownloadRecord) -> None:

@@ -47,6 +47,14 @@ def config_folder() -> Path:
     return Path(platformdirs.user_config_dir("Fireside", appauthor=False))
 
 
+def measured_file() -> Path:
+    """Where the window keeps what was measured of models that ran."""
+    home = os.environ.get(HOME_VARIABLE, "").strip()
+    if home:
+        return Path(os.path.expanduser(home)).absolute() / "data" / "measured-speeds.json"
+    return Path(platformdirs.user_data_dir("Fireside", appauthor=False)) / "measured-speeds.json"
+
+
 def token_file() -> Path:
     """Where the hub's access token lies when the system has no keyring."""
     return config_folder() / "hub-token"

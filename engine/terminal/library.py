@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
-from engine.library.app_settings import all_places, read_app_settings, token_file
+from engine.library.app_settings import all_places, measured_file, read_app_settings, token_file
 from engine.library.places import models_folder
 from engine.terminal.output import Output
 
@@ -204,7 +204,15 @@ def download_model(arguments: argparse.Namespace, output: Output) -> int:
 
 def advise_on(arguments: argparse.Namespace, output: Output) -> int:
     """Print what a model on disk, or the versions of one at the hub, would need here."""
-    from engine.advisor import advise, look_at_machine, measure_speeds, needs_measuring, recommend, shape_of
+    from engine.advisor import (
+        MeasuredFigures,
+        advise,
+        look_at_machine,
+        measure_speeds,
+        needs_measuring,
+        recommend,
+        shape_of,
+    )
     from engine.advisor.advice import CONTEXT_LENGTH
     from engine.gguf import open_model
     from engine.hub.names import is_repository
@@ -214,13 +222,15 @@ def advise_on(arguments: argparse.Namespace, output: Output) -> int:
         output.progress("Measuring what this machine's memory and processor give ...")
         measure_speeds()
         output.end_progress()
-    machine = look_at_machine(models_folder())
+    figures = MeasuredFigures(measured_file())
     settings = read_app_settings()
     context_length = arguments.context or settings.context_length or CONTEXT_LENGTH
     kv_type = arguments.kv_type or settings.kv_type
     if not is_repository(arguments.model) or os.path.exists(arguments.model):
-        with open_model(find_model(arguments.model)) as file:
-            advice = advise(shape_of(file), machine, context_length, kv_type)
+        path = find_model(arguments.model)
+        with open_model(path) as file:
+            machine = look_at_machine(models_folder(), figures)
+            advice = advise(shape_of(file), machine, context_length, kv_type, figures.of(path))
         output.json({**dataclasses.asdict(advice), "total_need": advice.need.total, "sentence": advice.sentence})
         output.text(advice.sentence)
         return 0
@@ -250,7 +260,7 @@ def _advise_versions(
     wanted: str | None = None,
 ) -> dict[str, tuple[str | None, Advice]]:
     """Advice on the versions, by the header of one of them; of the wanted one, by its own."""
-    from engine.advisor import look_at_machine, shape_of
+    from engine.advisor import MeasuredFigures, look_at_machine, shape_of
     from engine.advisor.advice import versions_advice
     from engine.hub.remote_header import fetch_header
 
@@ -262,7 +272,8 @@ def _advise_versions(
     name, revision = repository.model.repository, repository.revision
     shape = shape_of(fetch_header(client.connection, name, revision, versions[len(versions) // 2]))
     rows = [(version.label, version.quantization, version.size) for version in versions]
-    return versions_advice(shape, look_at_machine(models_folder()), rows, context_length, kv_type)
+    machine = look_at_machine(models_folder(), MeasuredFigures(measured_file()))
+    return versions_advice(shape, machine, rows, context_length, kv_type)
 
 
 def _best_version(client: HubClient, repository: HubRepository, output: Output) -> str | None:

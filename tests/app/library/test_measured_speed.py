@@ -29,4 +29,5 @@ def test_a_chat_leaves_its_speed(bench: Bench, qtbot: QtBot) -> None:
     context.client.request_finished.emit(_finished(40.0))
     qtbot.waitUntil(file.exists, timeout=WAIT_MS)
     (kept,) = json.loads(file.read_text(encoding="utf-8")).values()
-    assert kept == {"tokens_per_second": pytest.approx(40), "read_tokens_per_second": pytest.approx(200)}
+    assert kept["tokens_per_second"] == pytest.approx(40)
+    assert kept["read_tokens_per_second"] == pytest.approx(200)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from PySide6.QtCore import QMimeData, QUrl
 from PySide6.QtWidgets import QAbstractButton
@@ -17,7 +20,7 @@ from app.downloads.queue import DownloadQueue
 from app.library.hub_card import card_text, count_text
 from app.library.hub_search import HubSearch
 from app.library.library import ModelLibrary
-from app.library.model_speeds import ModelSpeeds
+from app.library.model_figures import ModelFigures
 from app.library.models_page import ModelsPage, _dropped
 from app.library.models_work import ModelsWork, person_folders
 from app.library.search_wish import SearchWish
@@ -31,7 +34,7 @@ from app.widgets.label import ElidingLabel
 from engine.advisor.speeds import guessed_speeds
 from engine.library import FoundModel, Origin, Place
 from engine.protocol import FinishReason, RequestFinished, RequestStats
-from tests.app.fake_engine import FakeEngine
+from tests.app.fake_engine import FakeEngine, model_info
 from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
 
 WAIT_MS = 20_000
@@ -231,22 +234,34 @@ def test_import_verify_and_add_a_folder(page: ModelsPage, qtbot: QtBot, tmp_path
 
 def test_a_measured_speed_replaces_the_estimate(page: ModelsPage, qtbot: QtBot, smollm2_path: Path) -> None:
 
-    from tests.app.fake_engine import model_info
-
-    page._work._session.info = model_info(smollm2_path)
-    stats = _stats(num_tokens=100, generation_ms=2000.0)
-    with qtbot.waitSignal(page._work.speeds.changed, timeout=WAIT_MS):
-        page._work.take_finished(RequestFinished("r", FinishReason.STOP, stats))
     from engine.library import describe
 
-    assert page._work.speeds.text_of(describe(smollm2_path)) == "50 tok/s measured"
+    figures, model = page._work.figures, describe(smollm2_path)
+    with qtbot.waitSignal(figures.changed, timeout=WAIT_MS):
+        figures.estimate([model], smollm2_path.parent)
+    assert re.fullmatch(r"about \d+ tok/s · 0\.4 GB memory", figures.text_of(model))
+    assert "Measured" not in figures.details_of(model)
+    resident = psutil.Process().memory_info().rss
+    page._work._session.info = replace(model_info(smollm2_path), memory_before_bytes=resident - 500_000_000)
+    stats = _stats(num_tokens=100, generation_ms=2000.0)
+    with qtbot.waitSignal(figures.changed, timeout=WAIT_MS):
+        page._work.take_finished(RequestFinished("r", FinishReason.STOP, stats))
+    speed, memory = figures.text_of(model).split(" · ")
+    assert speed == "50 tok/s measured"
+    assert (
+        float(memory.removesuffix(" GB memory")) > 0.6
+    )  # what the process has grown by, and the rest of a context
+    assert re.search(r"Measured: 0\.\d\d GB memory, where 0\.2\d GB was estimated", figures.details_of(model))
+    with qtbot.waitSignal(figures.changed, timeout=WAIT_MS):
+        page._work.take_finished(RequestFinished("r", FinishReason.STOP, stats))
+    assert figures.text_of(model).endswith(memory)  # once a load
 
 
 def test_a_measured_speed_outlasts_the_program(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     path = tmp_path / "models" / "m.gguf"
-    with qtbot.waitSignal(page._work.speeds.changed, timeout=WAIT_MS):
-        page._work.speeds.take_stats(path, _stats(num_tokens=100, generation_ms=2000.0))
-    again = ModelSpeeds(lambda work, on_done: on_done(work()), tmp_path / "data" / "measured-speeds.json")
+    with qtbot.waitSignal(page._work.figures.changed, timeout=WAIT_MS):
+        page._work.figures.take_stats(model_info(path), _stats(num_tokens=100, generation_ms=2000.0))
+    again = ModelFigures(lambda work, on_done: on_done(work()), tmp_path / "data" / "measured-speeds.json")
     model = FoundModel(path, "m", Origin.OWN)
     again.estimate([model], tmp_path)
     assert again.text_of(model) == "50 tok/s measured"
