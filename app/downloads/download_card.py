@@ -52,19 +52,22 @@ class DownloadCard(QFrame):
     def show_row(self, row: DownloadRow) -> None:
         """Show where it is now."""
         self._row = row
-        name = f"{row.repository.rpartition('/')[2].removesuffix('-GGUF')} · {row.label}"
+        name = name_of(row)
         self._title.set_whole_text(name)
         self._facts.setText(facts_of(row))
-        is_bad = row.state.value == "failed" or (row.state.value == "paused" and bool(row.message))
+        is_left = row.state.value == "left over"
+        is_bad = is_left or row.state.value == "failed" or (row.state.value == "paused" and bool(row.message))
         look = "caution" if is_bad else "muted"
         if self._facts.property("look") != look:
             self._facts.setProperty("look", look)
             self._facts.style().polish(self._facts)
+        self._meter.setVisible(not is_left)
+        self._pause.setVisible(not is_left)
         self._meter.set_shares(0.0, row.num_received / row.size if row.size else 0.0)
         action = {"paused": tr("Resume"), "failed": tr("Try again")}.get(row.state.value, tr("Pause"))
         self._pause.setText(action)
         self._pause.setAccessibleName(f"{action}: {name}")
-        self._cancel.setText(tr("Delete") if row.state.value == "failed" else tr("Cancel"))
+        self._cancel.setText(tr("Delete") if is_left or row.state.value == "failed" else tr("Cancel"))
         self._cancel.setAccessibleName(f"{self._cancel.text()}: {name}")
 
     def _on_pause(self) -> None:
@@ -78,6 +81,13 @@ class DownloadCard(QFrame):
         self._column.setContentsMargins(px(16), px(14), px(16), px(16))
         self._column.setSpacing(px(12))
         self._head.setSpacing(px(6))
+
+
+def name_of(row: DownloadRow) -> str:
+    """Model and version; what is left of an unknown download has neither."""
+    if not row.repository:
+        return tr("Parts of an interrupted download")
+    return f"{row.repository.rpartition('/')[2].removesuffix('-GGUF')} · {row.label}"
 
 
 def facts_of(row: DownloadRow) -> str:
@@ -111,7 +121,9 @@ def time_left(seconds: float) -> str:
 
 
 def _progress(received: int, size: int) -> str:
-    """Both in the larger one's unit."""
-    unit, divisor = ("GB", 1e9) if size >= 1e9 else ("MB", 1e6)
+    """Both in the larger one's unit; what came alone where the whole is not known."""
+    unit, divisor = ("GB", 1e9) if max(size, received) >= 1e9 else ("MB", 1e6)
     done, whole = (localised(f"{value / divisor:,.{1 if unit == 'GB' else 0}f}") for value in (received, size))
+    if not size:
+        return f"{done} {unit}"
     return tr("{done} of {size} {unit}", done=done, size=whole, unit=unit)

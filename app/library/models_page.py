@@ -157,13 +157,15 @@ class ModelsPage(QWidget):
 
     def _show_states(self) -> None:
         """The hub's results say what comes and what is here."""
-        busy = {(row.repository, row.label) for row in self._work.queue.rows}
+        active = {"running", "queued"}  # what waits for the person goes on by "Download", too
+        busy = {(row.repository, row.label) for row in self._work.queue.rows if row.state.value in active}
         ready = [model for model in self._work.library.models if model.state is FileState.READY]
         self.results.show_states(busy, {(model.repository, model.path.name) for model in ready})
 
     def _show_starter(self) -> None:
         is_usable = any(model.state is FileState.READY for model in self._work.library.models)
-        self._starter.setVisible(not is_usable and not self._downloads and self.results.is_empty)
+        comes = any(row.state.value != "left over" for row in self._work.queue.rows)
+        self._starter.setVisible(not is_usable and not comes and self.results.is_empty)
 
     def _show_machine(self, facts: MachineFacts) -> None:
         parts = [tr("{size} memory", size=size_text(facts.memory))]

@@ -38,6 +38,7 @@ class DownloadState(str, Enum):
     PAUSED = "paused"
     FAILED = "failed"
     DONE = "done"
+    LEFT = "left over"  # parts that cannot go on by themselves
 
 
 @dataclass
@@ -103,7 +104,10 @@ def write_record(folder: Path, record: DownloadRecord) -> None:
 
 
 def read_records(models_folder: Path) -> Iterator[tuple[Path, DownloadRecord]]:
-    """The downloads that the models folder has, oldest first; a folder without a sound record is passed over."""
+    """The downloads that the models folder has, oldest first; a folder without a sound record is passed over.
+
+    One whose folder has another name, as after a copy or from an older program, gets its own name.
+    """
     root = models_folder / DOWNLOADS_FOLDER
     try:
         folders = [folder for folder in root.iterdir() if (folder / RECORD_NAME).is_file()]
@@ -112,12 +116,23 @@ def read_records(models_folder: Path) -> Iterator[tuple[Path, DownloadRecord]]:
         return
     for folder in folders:
         record = _read_record(folder / RECORD_NAME)
-        if record is not None and record.id == folder.name:
-            yield folder, record
+        if record is None:
+            continue
+        if record.id != folder.name:
+            own = folder.with_name(record.id)
+            try:
+                if own.exists():
+                    continue
+                folder.rename(own)
+            except OSError as error:
+                _log.warning("a download cannot have its own folder: %s: %s", folder, error)
+                continue
+            folder = own
+        yield folder, record
 
 
-def remove_orphans(models_folder: Path, older_than_s: float = ORPHANS_KEPT_S) -> None:
-    """Delete parts that no record names and nobody took up again for some time.
+def take_orphans(models_folder: Path, older_than_s: float = ORPHANS_KEPT_S) -> dict[Path, int]:
+    """Folders with parts that no record names, and their bytes; what nobody wanted for some time is deleted.
 
     Until then the same download, asked for anew, goes on with them: its folder has the same name.
     """
@@ -126,13 +141,22 @@ def remove_orphans(models_folder: Path, older_than_s: float = ORPHANS_KEPT_S) ->
     try:
         orphans = [folder for folder in root.iterdir() if folder.is_dir() and folder not in known]
     except OSError:
-        return
-    for folder in orphans:
+        return {}
+    kept = {}
+    for folder in sorted(orphans):
         with contextlib.suppress(OSError):
             newest = max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
             if time.time() - newest > older_than_s:
                 _log.info("parts of an unknown download are deleted: %s", folder)
                 shutil.rmtree(folder, ignore_errors=True)
+            elif num_bytes := part_bytes(folder):
+                kept[folder] = num_bytes
+    return kept
+
+
+def part_bytes(folder: Path) -> int:
+    """Bytes of the parts in a download's folder; raises OSError."""
+    return sum(path.stat().st_size for path in folder.glob("*.part"))
 
 
 def _read_record(path: Path) -> DownloadRecord | None:

@@ -22,8 +22,9 @@ from engine.hub.download_record import (
     DOWNLOADS_FOLDER,
     DownloadRecord,
     DownloadState,
+    part_bytes,
     read_records,
-    remove_orphans,
+    take_orphans,
     write_record,
 )
 from engine.hub.download_work import DownloadWork, check_room, refuse_other_case
@@ -34,6 +35,11 @@ _log = logging.getLogger(__name__)
 
 MAX_ACTIVE = 2
 STOPPING_WAIT_S = 0.6
+
+UNKNOWN_PARTS = (
+    "What they belong to is no longer known. Download the same version again and it goes on with them, "
+    "or delete them."
+)
 
 Connect = Callable[[str], HubClient]
 
@@ -62,13 +68,19 @@ class Downloads:
         self._max_active = max_active
         self._policy = policy or RetryPolicy()
         self._items: dict[str, DownloadItem] = {}
+        self._left: dict[str, DownloadRow] = {}
         self._lock = threading.RLock()
         self._is_closed = False
 
     def start(self) -> None:
-        """Take up what an earlier run left; what was running or waiting goes on."""
-        remove_orphans(self.models_folder)
+        """Take up what an earlier run left; what was running or waiting goes on.
+
+        Parts that cannot go on by themselves get a row, too, with which they can be deleted.
+        """
         with self._lock:
+            for folder, num_bytes in take_orphans(self.models_folder).items():
+                if folder.name not in self._items:
+                    self._left[folder.name] = _left_row(folder.name, num_bytes, UNKNOWN_PARTS)
             for folder, record in read_records(self.models_folder):
                 if record.id not in self._items and record.state is not DownloadState.DONE:
                     if record.state is DownloadState.RUNNING:
@@ -76,7 +88,7 @@ class Downloads:
                     try:
                         self._items[record.id] = DownloadItem(folder, self.models_folder, record)
                     except DownloadError as error:  # its place leads out of the models folder now
-                        _log.warning("a download is left where it is: %s", error)
+                        self._left[record.id] = _left_row(record.id, _bytes_in(folder), str(error), record)
         self._fill()
 
     def add(
@@ -111,6 +123,7 @@ class Downloads:
                 except OSError as error:
                     raise disk_fault(error, folder / "download.json", record.size) from error
                 self._items[record.id] = item
+                self._left.pop(record.id, None)
         self.resume(record.id)
         return record.id
 
@@ -132,6 +145,9 @@ class Downloads:
         with self._lock:
             item = self._items.pop(download_id, None)
             if item is None:
+                if self._left.pop(download_id, None) is not None:
+                    shutil.rmtree(self.models_folder / DOWNLOADS_FOLDER / download_id, ignore_errors=True)
+                    self._on_change()
                 return
             item.is_cancelled = True
             item.stop.set()
@@ -142,9 +158,9 @@ class Downloads:
         self._fill()
 
     def rows(self) -> list[DownloadRow]:
-        """All downloads, in the order in which they came."""
+        """All downloads, in the order in which they came, and then what is left of unknown ones."""
         with self._lock:
-            return [item.row() for item in self._items.values()]
+            return [*(item.row() for item in self._items.values()), *self._left.values()]
 
     def is_idle(self) -> bool:
         """Whether none runs or waits for its turn."""
@@ -252,6 +268,29 @@ class Downloads:
         if row is not None:
             self._on_done(row)
         self._fill()
+
+
+def _left_row(left_id: str, num_bytes: int, message: str, record: DownloadRecord | None = None) -> DownloadRow:
+    """The row of parts that cannot go on."""
+    return DownloadRow(
+        id=left_id,
+        repository=record.repository if record is not None else "",
+        label=record.label if record is not None else "",
+        state=DownloadState.LEFT,
+        num_received=num_bytes,
+        size=record.size if record is not None else 0,
+        bytes_per_second=0.0,
+        seconds_left=None,
+        message=message,
+        paths=(),
+    )
+
+
+def _bytes_in(folder: Path) -> int:
+    try:
+        return part_bytes(folder)
+    except OSError:
+        return 0
 
 
 def _take_over(item: DownloadItem) -> None:

@@ -185,6 +185,18 @@ def test_pause_resume_and_cancel(page: ModelsPage, hub: LoopbackHub, qtbot: QtBo
     qtbot.waitUntil(lambda: not list((tmp_path / "models" / ".downloads").iterdir()), timeout=WAIT_MS)
 
 
+def test_what_is_left_of_an_unknown_download_can_be_deleted(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
+    folder = tmp_path / "models" / ".downloads" / "0123456789abcdef0123"
+    folder.mkdir(parents=True)
+    (folder / "00000.part").write_bytes(bytes(3_000_000))
+    page._work.queue.start()
+    qtbot.waitUntil(lambda: "3 MB · What they belong to is no longer known" in _texts(page), timeout=WAIT_MS)
+    card = page._downloads[folder.name]
+    assert [button.text() for button in card.findChildren(QAbstractButton) if not button.isHidden()] == ["Delete"]
+    _button(page, "Delete: Parts of an interrupted download").click()
+    qtbot.waitUntil(lambda: not folder.exists() and folder.name not in page._downloads, timeout=WAIT_MS)
+
+
 def test_offline_says_so_and_harms_nothing(page: ModelsPage, qtbot: QtBot) -> None:
     page._work._settings.set("hub_endpoint", "http://127.0.0.1:1")
     page.results.ask("smol")

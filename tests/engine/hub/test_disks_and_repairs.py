@@ -91,6 +91,28 @@ def test_a_real_disk_that_is_full(
     person.downloads.close()
 
 
+def test_a_real_disk_that_is_freed_lets_it_go_on(
+    hub: LoopbackHub, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = encode_gguf({"general.architecture": "llama"}, {"t": np.zeros((250, 1000), np.float32)})
+    hub.add("acme/m", {"m-Q4_0.gguf": content})
+    filler = small_disk / "someone's"
+    filler.write_bytes(bytes(1_500_000))
+    monkeypatch.setattr("engine.hub.downloads.check_room", lambda item, folder: None)
+    monkeypatch.setattr("engine.hub.download_work.check_room", lambda item, folder: None)
+    person = Person(hub, small_disk / "models")
+    download = person.add()
+    row = person.wait(DownloadState.PAUSED)
+    assert 0 < row.num_received < len(content)
+    filler.unlink()
+    sent = hub.num_sent
+    person.downloads.resume(download)
+    person.wait(DownloadState.DONE)
+    assert person.has(content)
+    assert hub.num_sent - sent == len(content) - row.num_received
+    person.downloads.close()
+
+
 def test_names_that_differ_in_case_alone(hub: LoopbackHub, tmp_path: Path, model_bytes: bytes) -> None:
     other = model_bytes[:-4] + b"abcd"
     hub.add("acme/m", {"m-Q4_0.gguf": model_bytes, "M-q4_0.gguf": other})
@@ -209,12 +231,46 @@ def test_parts_without_a_record_are_taken_up_or_deleted_in_time(person: Person, 
         os.utime(path, (time.time() - ORPHANS_KEPT_S - 60,) * 2)
     next_run = Person(person.hub, person.folder)
     next_run.downloads.start()
-    assert next_run.downloads.rows() == []
+    left = next_run.row()
+    assert (left.id, left.state, left.num_received) == (download, DownloadState.LEFT, kept)
+    assert "Download the same version again" in left.message
     assert (folder.exists(), stray.exists()) == (True, False)
+    next_run.downloads.resume(download)
+    assert next_run.row() == left  # nothing tells where to go on
     next_run.add()
     next_run.wait(DownloadState.DONE)
     assert next_run.has(model_bytes)
     assert person.hub.asked("store")[-1].range == f"bytes={kept}-{len(model_bytes) - 1}"
+    next_run.downloads.close()
+
+
+def test_parts_without_a_record_can_be_deleted(person: Person) -> None:
+    folder = person.folder / ".downloads" / "0123456789abcdef0123"
+    folder.mkdir(parents=True)
+    (folder / "00000.part").write_bytes(b"x" * 5000)
+    (folder.with_name("empty")).mkdir()  # nothing to speak of
+    person.downloads.start()
+    left = person.row()
+    assert left.num_received == 5000
+    person.downloads.cancel(left.id)
+    assert person.downloads.rows() == []
+    assert not folder.exists()
+
+
+def test_a_download_whose_folder_has_another_name_goes_on(person: Person, model_bytes: bytes) -> None:
+    person.hub.faults["store"] = [Fault(pause_s=0.01)]
+    download = person.add()
+    person.wait_for(lambda row: row.num_received > 100_000)
+    person.downloads.close()
+    folder = person.folder / ".downloads" / download
+    folder.rename(folder.with_name("a copy"))
+    sent = person.hub.num_sent
+    next_run = Person(person.hub, person.folder)
+    next_run.downloads.start()
+    assert next_run.row().id == download
+    next_run.wait(DownloadState.DONE)
+    assert next_run.has(model_bytes)
+    assert person.hub.num_sent - sent < len(model_bytes)
     next_run.downloads.close()
 
 
@@ -228,7 +284,12 @@ def test_a_download_whose_place_leads_outside_does_not_stop_the_others(
     (person.folder / "acme").symlink_to(tmp_path)
     next_run = Person(person.hub, person.folder)
     next_run.downloads.start()
+    left = next_run.row()
+    assert (left.state, left.repository, left.label) == (DownloadState.LEFT, "acme/m", "Q4_0")
+    assert "leads out of the models folder" in left.message
+    next_run.downloads.cancel(download)
     assert next_run.downloads.rows() == []
+    assert not (person.folder / ".downloads" / download).exists()
     next_run.downloads.close()
 
 
