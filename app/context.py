@@ -212,6 +212,7 @@ class AppContext(QObject):
     def close(self) -> None:
         """Save, stop and free everything, in less than a second unless another program holds the database."""
         self._is_closed = True
+        self.client.catch_up()  # what is written but not shown yet is saved as well
         self._importer.close(IMPORT_WAIT_S)
         self.controller.close()
         for name in ("extraction", "models", "library"):

@@ -57,7 +57,9 @@ from engine.protocol import (
 
 _log = logging.getLogger(__name__)
 
-FRAME_MS = 16
+FRAME_MS, MAX_FRAME_MS = 33, 100
+SHARE = 0.03
+"""How much of a core's time the window may take from the engine while an answer streams."""
 SHUTDOWN_S = 0.8  # the app closes in less than a second
 
 RequestEvent = (
@@ -110,7 +112,7 @@ class EngineClient(QObject):
         self._handlers: dict[str, RequestHandler] = {}
         self._counters: dict[str, Callable[[int], None]] = {}
         self._on_storage: Callable[[SnapshotStorage], None] | None = None
-        self._mailbox = Mailbox(self._on_events, FRAME_MS, self)
+        self._mailbox = Mailbox(self._on_events, FRAME_MS, self, share=SHARE, max_interval_ms=MAX_FRAME_MS)
         self._is_closed = False
         self._engine = make_engine(self._mailbox.post)
 
@@ -199,6 +201,10 @@ class EngineClient(QObject):
         """Find out what the engine keeps on the disk; only the newest call is answered."""
         self._on_storage = on_answer
         self._submit(AskSnapshotStorage())
+
+    def catch_up(self) -> None:
+        """Hand over at once what the engine has said so far."""
+        self._mailbox.deliver()
 
     def close(self) -> bool:
         """End the engine thread; False when it did not end in time. Requests get no further events."""

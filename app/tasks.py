@@ -23,17 +23,28 @@ class Mailbox(QObject):
     """Hands items from any thread to ``on_items`` on the thread that made the mailbox.
 
     However many items are posted, at most one wake-up waits in Qt's queue, and deliveries are ``interval_ms``
-    apart; after a pause the first item is delivered at once.
+    apart; after a pause the first item is delivered at once. With a ``share`` they are so much further apart, up to
+    ``max_interval_ms``, that what the thread computes from one to the next, pictures and all, takes no more than
+    that share of the time.
     """
 
     _woken = Signal()
 
     def __init__(
-        self, on_items: Callable[[list[Any]], None], interval_ms: int = 0, parent: QObject | None = None
+        self,
+        on_items: Callable[[list[Any]], None],
+        interval_ms: int = 0,
+        parent: QObject | None = None,
+        *,
+        share: float = 1.0,
+        max_interval_ms: int = 0,
     ) -> None:
         super().__init__(parent)
         self._on_items = on_items
-        self._interval_s = interval_ms / 1000
+        self._least_s = self._interval_s = interval_ms / 1000
+        self._most_s = max(interval_ms, max_interval_ms) / 1000
+        self._share = share
+        self._last_work_s = time.thread_time()  # processor time of the thread at the last delivery
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_pending = False
@@ -65,6 +76,10 @@ class Mailbox(QObject):
                 items.append(self._items.get_nowait())
         if items:
             self._last_delivery = time.monotonic()
+            work_s = time.thread_time()
+            wanted_s = (work_s - self._last_work_s) / self._share
+            self._interval_s = min(max(self._least_s, wanted_s), self._most_s)
+            self._last_work_s = work_s
             self._on_items(items)
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ from app.widgets.buttons import TextButton
 from app.widgets.label import Label
 from engine.protocol import Channel, ToolCall
 
-_FRAME_MS = 16
+_FRAME_MS = 30
 _MAX_SHARE = 6
 """A frame that took long is followed by a pause this many times as long, so that typing stays quick."""
 

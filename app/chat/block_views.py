@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
@@ -33,6 +33,7 @@ class ProseView(TextView):
         self._writer = ProseWriter(theme)
         self._frozen_end = 0
         self._has_frozen = False
+        self._frozen_marks = self._is_marked = False  # whether there are quotes or rules, which are painted here
         self.num_frozen_blocks = 0
         self.document().setIndentWidth(theme.px(22))
         self.document().setDefaultFont(theme.font())
@@ -41,6 +42,8 @@ class ProseView(TextView):
 
     def update_blocks(self, finished: Sequence[Block], open_blocks: Sequence[Block]) -> None:
         """Keep what was finished before, append ``finished`` for good and ``open_blocks`` for now."""
+        self._frozen_marks = self._frozen_marks or _has_marks(finished)
+        self._is_marked = self._frozen_marks or _has_marks(open_blocks)
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
         cursor.setPosition(self._frozen_end)
@@ -66,11 +69,16 @@ class ProseView(TextView):
             self.updateGeometry()
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        if self._is_marked:
+            self._paint_marks(event.rect())
+        super().paintEvent(event)
+
+    def _paint_marks(self, visible: QRect) -> None:
+        """The stripes beside quotes, and rules."""
         painter = QPainter(self.viewport())
         layout = self.document().documentLayout()
         px = self._theme.px
         block = self.document().begin()
-        visible = event.rect()
         while block.isValid():
             level, is_rule = block.blockFormat().property(QUOTE_LEVEL), block.blockFormat().property(IS_RULE)
             if level or is_rule:
@@ -85,7 +93,10 @@ class ProseView(TextView):
                     painter.fillRect(stripe, self._theme.colour("hairline"))
             block = block.next()
         painter.end()
-        super().paintEvent(event)
+
+
+def _has_marks(blocks: Sequence[Block]) -> bool:
+    return any(token.type in {"blockquote_open", "hr"} for block in blocks for token in block.tokens)
 
 
 class TableView(TextView):

@@ -7,6 +7,9 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.collection import ConversationCollection
 from app.chat.generation import Generation
 from app.model_session import ModelSession
+from app.throttle import Throttle
+
+_EVERY_MS = 200  # more often nobody reads a number
 
 
 class ContextUse(QObject):
@@ -28,9 +31,12 @@ class ContextUse(QObject):
         self._session = session
         self._collection = collection
         self.conversation_id = ""
+        self._running = ("", 0, 0)  # conversation, tokens used, reused
+        self._often = Throttle(_EVERY_MS, self._report_running, self)
 
     def report(self) -> None:
         """What the shown branch fills, by the figures of its last answer that has some."""
+        self._often.cancel()
         total = self._session.info.context_length if self._session.info else 0
         for view in reversed(self._collection.tree(self.conversation_id).branch()):
             stats = view.record.stats or {}
@@ -42,5 +48,10 @@ class ContextUse(QObject):
 
     def report_running(self, generation: Generation, num_used: int, num_reused: int) -> None:
         """What an answer that is being written fills, while its conversation is the open one."""
-        if generation.conversation_id == self.conversation_id and self._session.info is not None:
+        self._running = (generation.conversation_id, num_used, num_reused)
+        self._often.request()
+
+    def _report_running(self) -> None:
+        conversation_id, num_used, num_reused = self._running
+        if conversation_id == self.conversation_id and self._session.info is not None:
             self.used.emit(num_used, num_reused, self._session.info.context_length)

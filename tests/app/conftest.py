@@ -21,7 +21,9 @@ from tests.app.fake_engine import FakeEngine
 
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All messages in sight are made at once, however slow the machine is."""
+    """All messages in sight are made at once, and what the engine says is soon shown, on a slow machine, too."""
+    monkeypatch.setattr("app.engine_client.MAX_FRAME_MS", 16)
+    monkeypatch.setattr("app.engine_client.FRAME_MS", 16)
     monkeypatch.setattr("app.chat.transcript.TURN_S", 3600.0)
     monkeypatch.setattr("app.chat.transcript.GROW_AFTER_MS", 40)
 

@@ -2,13 +2,15 @@
 
 search      in 20,000 messages, the slower half of several words
 open        a chat of 2,000 messages, until it is painted
+frame       what the GUI thread computes for a picture, and all before it, while a chat of 500 messages grows
 stall       the longest time without a turn of the event loop while a fake engine streams 200 tokens/s and
             every core is busy
 paint       from the process's start to the window's first picture, beside that of an empty window of Qt
 chat        from the process's start until the last chat, of 60 messages, fills its place in the window
 start stall the longest time without a turn of the event loop from the first picture until all is imported
 close       from the wish to the end of the process's work
-memory      what the process holds with that chat open, models and KV cache apart
+look        until another theme or text size is on the screen, at the end of that chat and in its middle
+memory      what the process holds at most with that chat open, models and KV cache apart
 """
 
 from __future__ import annotations
@@ -26,9 +28,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QAbstractSlider, QApplication
 
 from app.chat.transcript import ALIVE_AT_REST
 from app.context import AppContext
@@ -42,7 +43,7 @@ from app.window.main_window import MainWindow
 from engine.bench.processes import with_bytecode
 from engine.protocol import Role
 from tests.app.fake_engine import FakeEngine
-from tests.app.watchdog import Watchdog
+from tests.app.watchdog import FrameWatch
 
 NUM_CHATS, NUM_LONG = 180, 2000
 WORDS = ("kettle", "the", "log", "needle in a haystack", "日本", "京都の", "zq", "Straße")
@@ -54,11 +55,15 @@ _TEXT = (
 )
 
 
-def fill(path: Path, num_chats: int = NUM_CHATS, num_messages: int = 100, num_long: int = NUM_LONG) -> None:
-    """Write ``num_chats`` chats of ``num_messages`` each, and one of ``num_long``, whose id is "long"."""
+def fill(
+    path: Path, num_chats: int = NUM_CHATS, num_messages: int = 100, num_long: int = NUM_LONG, num_middling: int = 0
+) -> None:
+    """Write ``num_chats`` chats of ``num_messages`` each, one of ``num_long``, "long", and "middling"."""
     connection = open_database(path).connect()
     connection.execute("BEGIN")
     sizes = {f"chat{number}": num_messages for number in range(num_chats)} | {"long": num_long}
+    if num_middling:
+        sizes["middling"] = num_middling
     for number, (chat_id, size) in enumerate(sizes.items()):
         last = f"{chat_id}-{size - 1}"
         save_conversation(
@@ -166,7 +171,7 @@ def open_ms(app: App) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def stall_ms(app: App, seconds: float, num_busy: int) -> Watchdog:
+def stall_ms(app: App, seconds: float, num_busy: int) -> FrameWatch:
     """Stream an answer of ``seconds`` at 200 tokens/s beside busy cores; returns what the watchdog saw."""
     transcript = app.window.chat_page.transcript
     wait_for(lambda: len(transcript.widgets) >= ALIVE_AT_REST)  # it has grown upwards
@@ -185,7 +190,7 @@ def stall_ms(app: App, seconds: float, num_busy: int) -> Watchdog:
 
     with busy_cores(num_busy):
         QTest.qWait(200)
-        watchdog = Watchdog()
+        watchdog = FrameWatch(app.window)
         thread = threading.Thread(target=stream)
         thread.start()
         while thread.is_alive():
@@ -210,12 +215,34 @@ def _output_of(module: str, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, env=with_bytecode()).stdout
 
 
+def looks_ms(app: App) -> Iterator[tuple[str, str, object, float]]:
+    """Change the look at the end of the open chat, then in its middle; where, what, and how long it took."""
+    transcript = app.window.chat_page.transcript
+    for where in ("at the end", "in the middle"):
+        for key, value in (("theme", "dark"), ("theme", "light"), ("zoom", 1.25), ("zoom", 1.0)):
+            wait_for(lambda: len(transcript.widgets) >= ALIVE_AT_REST)
+            if where == "in the middle":
+                bar = transcript.verticalScrollBar()
+                bar.triggerAction(QAbstractSlider.SliderAction.SliderToMinimum)
+                QTest.qWait(500)
+            began = time.perf_counter()
+            app.context.settings.set(key, value)
+            QApplication.processEvents()
+            yield where, key, value, (time.perf_counter() - began) * 1000
+    transcript.scroll_to_end()
+
+
+def select_chat(home: Path, conversation_id: str) -> None:
+    """Let the next start below ``home`` show a chat."""
+    paths = AppPaths.below(home)
+    paths.config.mkdir(parents=True, exist_ok=True)
+    paths.settings_file.write_text(json.dumps({"last_conversation": conversation_id}), encoding="utf-8")
+
+
 def print_start(home: Path, num_starts: int = 7) -> None:
     """Start again and again with 60 messages in the last chat, in turn with an empty window; medians and bests."""
-    paths = AppPaths.below(home)
-    fill(paths.database, num_chats=30, num_messages=20, num_long=60)
-    paths.config.mkdir(parents=True)
-    paths.settings_file.write_text(json.dumps({"last_conversation": "long"}), encoding="utf-8")
+    fill(AppPaths.below(home).database, num_chats=30, num_messages=20, num_long=60)
+    select_chat(home, "long")
     start_figures(home)
     bare_ms()  # both once to warm up
     starts, bare = [], []
@@ -248,21 +275,29 @@ def main() -> int:
         print_start(home / "started")
         first = App(home / "empty")
         print(f"close     {first.close():7.0f} ms  (< 1000)")
-        before = psutil.Process().memory_info().rss
-        fill(AppPaths.below(home).database)
+        fill(AppPaths.below(home).database, num_middling=500)
         for word, taken in search_ms(AppPaths.below(home).database).items():
             print(f"search    {taken:7.1f} ms  for {word!r} in 20,000 messages (< 30)")
         app = App(home)
         for _ in range(3):
             print(f"open      {open_ms(app):7.0f} ms  for a chat of 2,000 messages (< 300)")
+        app.context.controller.open_conversation("middling")
+        frames = sorted(stall_ms(app, options.seconds / 2, 0).frames_ms)
+        p95 = frames[int(len(frames) * 0.95)]
+        print(f"frame     {p95:7.1f} ms  p95 of {len(frames)} while streaming after 500 messages (< 8)")
+        for where, key, value, taken in looks_ms(app):
+            print(f"look      {taken:7.0f} ms  until {key} {value} is on the screen {where}")
+        app.context.controller.open_conversation("long")
         seen = stall_ms(app, options.seconds, os.cpu_count() or 1)
         pauses = sorted(seen.pauses_ms)
         print(f"stall     {seen.longest_ms:7.1f} ms  at most while streaming (< 50)")
         print(f"stall p99 {pauses[int(len(pauses) * 0.99)]:7.1f} ms")
         print(f"work      {max(seen.works_ms):7.1f} ms  of its own at most between two turns of the event loop")
-        now = psutil.Process().memory_info().rss
-        print(f"memory    {now / 1e6:7.0f} MB  with it open, {(now - before) / 1e6:.0f} MB more (< 300)")
         print(f"close     {app.close():7.0f} ms  with that chat open (< 1000)")
+        select_chat(home, "long")
+        peak = start_figures(home)
+        print(f"memory    {peak['peak_mb']:7.0f} MB  at most with the chat of 2,000 messages open (< 300),")
+        print(f"          {peak['painted_mb']:7.0f} MB  when the window was painted")
         application.processEvents()
     return 0
 

@@ -27,6 +27,16 @@ _keep: dict[str, Any] = {}
 def _note(name: str) -> None:
     _figures[f"{name}_at"] = time.time()
     _figures[f"{name}_work_ms"] = round(time.process_time() * 1000)
+    _figures[f"{name}_mb"] = _peak_mb()
+
+
+def _peak_mb() -> float:
+    """The most memory that the process has held so far; 0 where the system does not say."""
+    try:  # not getrusage, which also tells what the process was before it became this program
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0.0
+    return next(round(int(line.split()[1]) * 1024 / 1e6) for line in lines if line.startswith("VmHWM:"))
 
 
 def main() -> None:
@@ -77,6 +87,7 @@ def main() -> None:
                 _figures[f"{name}_ms"] = round((_figures.pop(f"{name}_at") - began) * 1000)
             _figures["stall_ms"] = round(_keep["watchdog"].longest_ms, 1)
             _figures["own_stall_ms"] = round(max(_keep["watchdog"].works_ms), 1)
+            _figures["peak_mb"] = _peak_mb()
             print(json.dumps(_figures), flush=True)
             QApplication.quit()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -30,6 +31,29 @@ def test_a_mailbox_delivers_all_in_order_with_few_wake_ups(qtbot: QtBot) -> None
     assert sum(map(len, batches)) == 5000
     mailbox.deliver()
     assert batches[-1] == [1]
+
+
+@pytest.mark.parametrize(("work_s", "interval_s"), [(0.0, 0.033), (0.0015, 0.05), (0.02, 0.1)])
+def test_deliveries_leave_the_time_to_others(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, work_s: float, interval_s: float
+) -> None:
+    """What is computed from one delivery to the next is no more than a share, up to the longest interval."""
+    clock = {"now": 100.0, "work": 5.0}
+    monkeypatch.setattr("app.tasks.time.monotonic", lambda: clock["now"])
+    monkeypatch.setattr("app.tasks.time.thread_time", lambda: clock["work"])
+    seen: list[float] = []
+    mailbox = Mailbox(lambda _items: seen.append(clock["now"]), 33, share=0.03, max_interval_ms=100)
+    mailbox.deliver()
+    for _ in range(300):
+        clock["now"] += 0.001
+        mailbox._items.put("token")
+        num_seen = len(seen)
+        mailbox._arm()
+        clock["work"] += work_s if len(seen) > num_seen else 0
+    gaps = [after - before for before, after in itertools.pairwise(seen[1:])]
+    assert gaps
+    assert gaps == pytest.approx([interval_s] * len(gaps), abs=0.0011)
+    assert seen[0] == pytest.approx(100.001), "the first at once"
 
 
 def test_tasks_run_in_order_elsewhere_and_answer_here(qtbot: QtBot, caplog: pytest.LogCaptureFixture) -> None:

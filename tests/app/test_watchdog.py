@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.paths import AppPaths
 from app.storage.database import open_database
-from tests.app.measure import WORDS, App, Watchdog, fill, open_ms, search_ms, stall_ms
+from tests.app.measure import WORDS, App, fill, open_ms, search_ms, stall_ms
+from tests.app.watchdog import Watchdog
 
 GROSS_STALL_MS = 3000  # a machine that does something else; the figure to reach is 50, in tests.app.measure
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtWidgets import QWidget
 
 
 class Watchdog(QObject):
@@ -37,3 +38,27 @@ class Watchdog(QObject):
     def longest_ms(self) -> float:
         """The longest pause so far."""
         return max(self.pauses_ms, default=0.0)
+
+
+class FrameWatch(Watchdog):
+    """A watchdog that tells the turns in which a window was painted.
+
+    Attributes:
+        frames_ms: how long the thread computed in each of them, with what led to the picture.
+    """
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__()
+        self.frames_ms: list[float] = []
+        self._is_painted = False
+        window.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
+        self._is_painted = self._is_painted or event.type() == QEvent.Type.UpdateRequest
+        return False
+
+    def _tick(self) -> None:
+        super()._tick()
+        if self._is_painted:
+            self.frames_ms.append(self.works_ms[-1])
+            self._is_painted = False
