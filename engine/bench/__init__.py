@@ -6,7 +6,8 @@
     results     plain data: tests, samples, medians, ratios, the report
     processes   worker processes as the session sees them
     worker      what runs in a worker process: requests in, figures out, one JSON line each
-    own, xllamacpp_peer       runners inside workers: our backend; llama.cpp from its PyPI wheel
+    own, xllamacpp_peer,
+    ik_llama_peer             runners inside workers: our backend; llama.cpp and its fork from their wheels
     llama_bench               a native build of llama.cpp or of a fork, through its own benchmark
     first_token               from the start of a process to its first token
     bandwidth                 what the memory gives, measured in the same run

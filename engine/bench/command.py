@@ -6,13 +6,15 @@ import argparse
 from pathlib import Path
 
 from engine.bench.plot import check_plot, write_plot
-from engine.bench.session import LLAMA_BENCH, XLLAMACPP, BenchOptions, run_benchmark
+from engine.bench.session import IK_LLAMA, LLAMA_BENCH, WHEELS, XLLAMACPP, BenchOptions, run_benchmark
 from engine.bench.synthetic import cached_model
 from engine.bench.table import render_table
 from engine.errors import EngineError
 from engine.loader import num_physical_cores
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
+
+_MODULES = {XLLAMACPP: "xllamacpp", IK_LLAMA: "ik_llama_cpp"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--cold", action="store_true", help="also a start with nothing compiled yet")
     what.add_argument("--no-start", action="store_true", help="without load and first token")
     peer = parser.add_argument_group("peer").add_mutually_exclusive_group()
-    peer.add_argument("--peer", choices=(XLLAMACPP,), help="llama.cpp from its PyPI wheel, in turn with ours")
+    peer.add_argument(
+        "--peer", choices=WHEELS, help="llama.cpp, or the fork ik_llama.cpp, from its PyPI wheel, in turn with ours"
+    )
     peer.add_argument("--llama-bench", metavar="PATH", help="the llama-bench program of a native build")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the speeds (.png, .svg, .pdf)")
 
@@ -63,8 +67,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Measure and print."""
     if arguments.plot:
         check_plot(arguments.plot)
-    if arguments.peer == XLLAMACPP:
-        check_peer()
+    if arguments.peer:
+        check_peer(arguments.peer)
     options = _options(arguments, output)
     try:
         report = run_benchmark(options, lambda text: output.progress(f"Measuring {text} ..."))
@@ -103,7 +107,7 @@ def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
         num_decode_tokens=arguments.decode_tokens,
         repetitions=arguments.repetitions,
         limit_s=arguments.limit,
-        peer=XLLAMACPP if arguments.peer else LLAMA_BENCH if program else None,
+        peer=arguments.peer or (LLAMA_BENCH if program else None),
         llama_bench=program,
         num_neighbours=arguments.busy,
         streams=arguments.streams,
@@ -112,11 +116,11 @@ def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
     )
 
 
-def check_peer() -> None:
+def check_peer(name: str = XLLAMACPP) -> None:
     """Raise EngineError where the peer is not installed."""
     import importlib.util
 
-    if importlib.util.find_spec(XLLAMACPP) is None:
+    if importlib.util.find_spec(_MODULES[name]) is None:
         raise EngineError("The peer is not installed: pip install 'fireside[bench]' adds it.")
 
 

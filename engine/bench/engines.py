@@ -60,10 +60,10 @@ def open_own(
     return _open(name, {"task": "own", "kv_type": kv_type, **arguments})
 
 
-def open_xllamacpp(
+def open_wheel(
     path: Path, *, name: str, num_threads: int, num_fill_threads: int, vocab_size: int, num_tokens: int
 ) -> WorkerEngine:
-    """The peer from its wheel; ``num_fill_threads`` fill its KV cache for deep decoding."""
+    """The peer of that name from its wheel; ``num_fill_threads`` fill its KV cache for deep decoding."""
     arguments = {
         "path": str(path),
         "num_threads": num_threads,
@@ -71,7 +71,7 @@ def open_xllamacpp(
         "vocab_size": vocab_size,
         "num_tokens": num_tokens,
     }
-    return _open(name, {"task": "xllamacpp", **arguments})
+    return _open(name, {"task": name, **arguments})
 
 
 def _open(name: str, arguments: dict[str, Any]) -> WorkerEngine:

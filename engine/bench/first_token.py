@@ -38,3 +38,19 @@ def xllamacpp_first_token(path: Path, num_threads: int, on_loaded: Callable[[], 
     server = start_server(path, num_threads, num_threads, CONTEXT_LENGTH)
     on_loaded()
     complete(server, PROMPT, 1, keep=False)
+
+
+def ik_llama_first_token(path: Path, num_threads: int, on_loaded: Callable[[], None]) -> None:
+    """The same in a context of the fork."""
+    from engine.bench.ik_llama_peer import compute, open_context, tokenize
+
+    context = open_context(path, num_threads, CONTEXT_LENGTH)
+    on_loaded()
+    compute(context, tokenize(context, PROMPT), 0)
+
+
+FIRST_TOKENS: dict[str, Callable[..., None]] = {
+    "own": own_first_token,
+    "xllamacpp": xllamacpp_first_token,
+    "ik-llama": ik_llama_first_token,
+}

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import psutil
 
-from engine.bench.engines import TimedEngine, WorkerEngine, open_own, open_xllamacpp
+from engine.bench.engines import TimedEngine, WorkerEngine, open_own, open_wheel
 from engine.bench.llama_bench import LlamaBench
 from engine.bench.neighbours import busy_neighbours, fair_share
 from engine.bench.own import STREAM_PROMPT
@@ -29,6 +29,8 @@ from engine.model.plan import BLOCK_SIZE, Plan
 Progress = Callable[[str], None]
 
 XLLAMACPP: Final = "xllamacpp"
+IK_LLAMA: Final = "ik-llama"
+WHEELS: Final = (XLLAMACPP, IK_LLAMA)  # peers that pip installs
 LLAMA_BENCH: Final = "llama-bench"
 PEER_BATCH_TOKENS = 512
 _FEWEST_SAMPLES = 2
@@ -68,7 +70,7 @@ class BenchOptions:
     repetitions: int
     limit_s: float
     kv_type: KVType = "f16"
-    peer: Literal["xllamacpp", "llama-bench"] | None = None
+    peer: Literal["xllamacpp", "ik-llama", "llama-bench"] | None = None
     llama_bench: Path | None = None
     num_neighbours: int = 0
     streams: tuple[int, ...] = ()
@@ -153,7 +155,8 @@ class _Session:
         self._start_once("own")
         if not self.options.has_start:
             return
-        sides = {OWN: "own"} | ({XLLAMACPP: XLLAMACPP} if self.options.peer == XLLAMACPP else {})
+        peer = self.options.peer
+        sides = {OWN: "own"} | ({peer: peer} if peer in WHEELS else {})
         start = self.report.start
         for repetition in range(self.options.repetitions):
             self.on_progress(f"load and first token, {repetition + 1} of {self.options.repetitions}")
@@ -232,16 +235,16 @@ class _Session:
             )
         }
         stack.callback(engines[OWN].close)
-        if options.peer == XLLAMACPP:
-            engines[XLLAMACPP] = open_xllamacpp(
+        if options.peer in WHEELS:
+            engines[options.peer] = open_wheel(
                 options.path,
-                name=XLLAMACPP,
+                name=options.peer,
                 num_threads=num_threads,
                 num_fill_threads=max(options.thread_counts),
                 vocab_size=self.vocab_size,
                 num_tokens=options.context_tokens,
             )
-            stack.callback(engines[XLLAMACPP].close)
+            stack.callback(engines[options.peer].close)
         elif options.peer == LLAMA_BENCH and options.llama_bench is not None:
             engines[LLAMA_BENCH] = LlamaBench(options.llama_bench, options.path, options.repetitions)
         return engines

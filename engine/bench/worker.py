@@ -69,7 +69,7 @@ def _first_token(arguments: dict[str, Any], tell: Callable[[str], None]) -> None
     from engine.bench import first_token
 
     engine, path = arguments.pop("engine"), Path(arguments.pop("path"))
-    run = first_token.own_first_token if engine == "own" else first_token.xllamacpp_first_token
+    run = first_token.FIRST_TOKENS[engine]
     tell("begun")
     run(path, on_loaded=lambda: tell("loaded"), **arguments)
     tell("token")
@@ -81,6 +81,10 @@ def _make_runner(task: str, arguments: dict[str, Any]) -> Runner:
         from engine.bench.own import OwnRunner
 
         return OwnRunner(path, **arguments)
+    if task == "ik-llama":
+        from engine.bench.ik_llama_peer import IkLlamaRunner
+
+        return IkLlamaRunner(path, **arguments)
     from engine.bench.xllamacpp_peer import XllamacppRunner
 
     return XllamacppRunner(path, **arguments)
