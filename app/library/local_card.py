@@ -19,7 +19,7 @@ from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import ElidingLabel, Label, plain_tooltip
 from engine.library import FileState, FoundModel, Origin, repair_of
 
-_ROW_PX, _NARROW_PX = 34, 620
+_ROW_PX, _NARROW_PX = 34, 760
 
 
 class LocalCard(QFrame):
@@ -116,7 +116,7 @@ class LocalCard(QFrame):
         grid.addWidget(ElidingLabel(model.name, "strong" if is_loaded else ""), place, 0)
         grid.addWidget(Label(model.quantization), place, 1)
         for column, label in enumerate(
-            (Label(size_text(model.size)), ElidingLabel(origin_text(model), "muted")), 2
+            (Label(size_text(model.size) if model.size else ""), ElidingLabel(origin_text(model), "muted")), 2
         ):
             label.setProperty("column", "more")
             grid.addWidget(label, place, column)

@@ -14,14 +14,14 @@ from app.library.hub_results import HubResults
 from app.library.hub_search import HubDetail, version_of
 from app.library.library import size_text
 from app.library.local_card import LocalCard
-from app.library.models_work import MachineFacts, ModelsWork
+from app.library.models_bar import ModelsBar
+from app.library.models_work import ModelsWork
 from app.library.starter_card import StarterCard
 from app.library.starters import StarterOffer
 from app.library.storage_card import StorageCard
 from app.theme import Theme
-from app.translation import localised, tr, trn
+from app.translation import tr, trn
 from app.widgets.file_dialogs import choose_files, choose_folder
-from app.widgets.label import ElidingLabel
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar, ScrollingColumn
 from engine.library import FileState, FoundModel, Repair, repair_of
@@ -48,15 +48,16 @@ class ModelsPage(QWidget):
         self._work = work
         self._theme = theme
         self._downloads: dict[str, DownloadCard] = {}
-        self._machine = ElidingLabel("", "muted")
-        self._machine.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.bar = ModelsBar(theme)
         self.notice_bar = NoticeBar(theme)
         self.results = HubResults(work.search, theme)
         self.first_focus = self.results.search
         self._starter = StarterCard(theme)
         self.local = LocalCard(theme, work.figures)
         self._storage = StorageCard(theme)
-        self._download_box = QVBoxLayout()
+        self._download_part = QWidget()
+        self._download_box = QVBoxLayout(self._download_part)
+        self._download_box.setContentsMargins(0, 0, 0, 0)
         self._lay_out()
         self._wire()
         self._apply_metrics()
@@ -67,13 +68,12 @@ class ModelsPage(QWidget):
     # ------------------------------------------------------------------------------------------ layout
 
     def _lay_out(self) -> None:
-        bar = PageBar(self._theme, tr("Models"), self._machine)
+        bar = PageBar(self._theme, tr("Models"), self.bar)
         bar.closed.connect(self.closed)
         self._scroll = scroll = ScrollingColumn(self._theme, tr("Models"), _COLUMN_PX, 12)
         scroll.column.addWidget(self.results.head)
         scroll.column.addWidget(self.notice_bar)
-        scroll.column.addLayout(self._download_box)
-        for widget in (self.results, self._starter, self.local, self._storage):
+        for widget in (self.results, self._download_part, self._starter, self.local, self._storage):
             scroll.column.addWidget(widget)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
@@ -93,7 +93,10 @@ class ModelsPage(QWidget):
         self.results.changed.connect(self._show_starter)
         self.results.download_requested.connect(self._on_download)
         self._starter.chosen.connect(self._get_starter)
-        work.machine_known.connect(self._show_machine)
+        work.machine_known.connect(self.bar.show_machine)
+        self.bar.here_requested.connect(lambda: self._scroll.show_from(self.local))
+        self.bar.search_requested.connect(self._begin_search)
+        self.bar.downloads_requested.connect(lambda: self._scroll.show_from(self._download_part))
         work.disk_known.connect(self._storage.show_use)
         work.notice.connect(self._show_notice)
         work.damage_found.connect(self._on_damage)
@@ -146,6 +149,8 @@ class ModelsPage(QWidget):
             else:
                 self._downloads[download_id] = DownloadCard(row, self._work.queue, self._theme)
                 self._download_box.addWidget(self._downloads[download_id])
+        self._download_part.setVisible(bool(rows))
+        self.bar.show_downloads(len(rows))
         self._show_starter()
         self._show_states()
 
@@ -166,13 +171,6 @@ class ModelsPage(QWidget):
         is_usable = any(model.state is FileState.READY for model in self._work.library.models)
         comes = any(row.state.value != "left over" for row in self._work.queue.rows)
         self._starter.setVisible(not is_usable and not comes and self.results.is_empty)
-
-    def _show_machine(self, facts: MachineFacts) -> None:
-        parts = [tr("{size} memory", size=size_text(facts.memory))]
-        if facts.bandwidth:
-            parts.append(tr("{rate} GB/s measured", rate=localised(f"{facts.bandwidth / 1e9:.0f}")))
-        parts.append(tr("{size} disk free", size=size_text(facts.disk_free)))
-        self._machine.set_whole_text(" · ".join(parts))
 
     def _on_finished(self, repository: str, label: str, paths: list[Path]) -> None:
         self._work.library.scan()
@@ -201,9 +199,14 @@ class ModelsPage(QWidget):
 
     def _search(self, words: str) -> None:
         """Search the hub, in sight."""
-        self.first_focus.setFocus(Qt.FocusReason.OtherFocusReason)
-        self._scroll.ensureWidgetVisible(self.first_focus)
+        self._begin_search()
         self.results.ask(words)
+
+    def _begin_search(self) -> None:
+        """The field, in sight and ready to be written into."""
+        self._scroll.show_top()
+        self.first_focus.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.results.search.selectAll()
 
     def _show_notice(self, text: str) -> None:
         """Say it; "" takes back what was said."""

@@ -98,8 +98,11 @@ class ModelsWork(QObject):
         self.figures = ModelFigures(
             self._run, paths.measured_figures, lambda: self._settings.value("kv_type"), parent=self
         )
+        self._download_ids: set[str] = set()
         self._wanted: set[str] = set()  # repositories whose best version is to be downloaded
         library.models_changed.connect(self._estimate)
+        library.models_changed.connect(self._look_at_disk_use)
+        queue.changed.connect(self._on_queue)
         session.loaded.connect(lambda _info: self.model_changed.emit())
         session.ejected.connect(self.model_changed)
         search.described.connect(self._on_described)
@@ -113,7 +116,7 @@ class ModelsWork(QObject):
     def look(self) -> None:
         """Look at the machine and the disk."""
         self._run(self._look_at_machine, self.machine_known.emit)
-        self._run(self._look_at_disk, self.disk_known.emit)
+        self._look_at_disk_use()
         self._estimate()
         if not self._has_looked:
             self._has_looked = True
@@ -324,7 +327,17 @@ class ModelsWork(QObject):
 
     def _changed(self) -> None:
         self.library.scan()
+        self._look_at_disk_use()
+
+    def _look_at_disk_use(self) -> None:
         self._run(self._look_at_disk, self.disk_known.emit)
+
+    def _on_queue(self) -> None:
+        """Another set of downloads: one began, ended, or was deleted."""
+        ids = {row.id for row in self.queue.rows}
+        if ids != self._download_ids:
+            self._download_ids = ids
+            self._look_at_disk_use()
 
 
 def person_folders(settings: Settings) -> list[Path]:

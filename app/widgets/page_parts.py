@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.theme import Theme
@@ -67,14 +67,19 @@ class ScrollingColumn(QScrollArea):
         self.column = QVBoxLayout(self._body)
         self.column.setContentsMargins(0, 0, 0, 0)
         self.column.setAlignment(Qt.AlignmentFlag.AlignTop)
-        holder = QWidget()
-        self._row = QHBoxLayout(holder)
+        self._holder = QWidget()
+        self._row = QHBoxLayout(self._holder)
         self._row.addStretch(1)
         self._row.addWidget(self._body, 1000)
         self._row.addStretch(1)
-        self.setWidget(holder)
+        self.setWidget(self._holder)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
+
+    def show_from(self, part: QWidget) -> None:
+        """Scroll until this part of the column is at the top, as far as there is enough below it."""
+        top = part.mapTo(self._holder, QPoint(0, 0)).y()
+        self.verticalScrollBar().setValue(top - self._theme.px(_MARGIN_PX))
 
     def show_top(self) -> None:
         """Scroll to the beginning."""

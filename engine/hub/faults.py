@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import re
 import socket
 import ssl
 import time
@@ -22,6 +23,7 @@ from engine.errors import (
 )
 
 MAX_SHOWN = 120
+_ERRNO = re.compile(r"\[(Errno|WinError) -?\d+\] *")
 
 
 def fault_of_status(status: int, headers: Mapping[str, str], subject: str, url: str) -> HubError:
@@ -153,5 +155,5 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _shown(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = _ERRNO.sub("", " ".join(str(error).split())) or type(error).__name__
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"

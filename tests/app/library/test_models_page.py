@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from PySide6.QtCore import QMimeData, QUrl
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.downloads.access import HubAccess
@@ -85,7 +85,7 @@ def _only_person(folders: list[Path]) -> list[Place]:
 
 
 def _button(page: ModelsPage, name: str) -> QAbstractButton:
-    found = [button for button in page.findChildren(QAbstractButton) if button.accessibleName() == name]
+    found = [each for each in page.findChildren(QAbstractButton) if name in (each.accessibleName(), each.text())]
     assert found, f"{name!r} is none of {[b.accessibleName() for b in page.findChildren(QAbstractButton)]}"
     return found[-1]
 
@@ -97,7 +97,7 @@ def _stats(num_tokens: int, generation_ms: float) -> RequestStats:
     )  # fmt: skip
 
 
-def _texts(page: ModelsPage) -> str:
+def _texts(page: QWidget) -> str:
     from PySide6.QtWidgets import QLabel
 
     return "\n".join(label.text() for label in page.findChildren(QLabel) if label.isVisibleTo(page))
@@ -202,6 +202,42 @@ def test_offline_says_so_and_harms_nothing(page: ModelsPage, qtbot: QtBot) -> No
     page.results.ask("smol")
     qtbot.waitUntil(lambda: "cannot be reached" in _texts(page), timeout=WAIT_MS)
     assert "What is on this machine works without." in _texts(page)
+    assert "Errno" not in _texts(page)
+
+
+def test_the_bar_leads_to_each_part(page: ModelsPage, hub: LoopbackHub, qtbot: QtBot) -> None:
+    bar = page._scroll.verticalScrollBar()
+    assert _button(page, "Downloads (0)").isHidden()
+    page.resize(900, 300)
+    page.results.ask("smol")
+    hub.always["store"] = Fault(pause_s=0.02)
+    page._work.get("acme/Smol-GGUF")
+    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: bar.maximum() > 300, timeout=WAIT_MS)
+    for name, part in (("On this machine", page.local), ("Downloads (1)", page._download_part)):
+        _button(page, name).click()
+        top = part.mapTo(page._scroll.viewport(), part.rect().topLeft()).y()
+        assert top == page._theme.px(20) or bar.value() == bar.maximum()
+        assert bar.value() > 0
+    _button(page, "Find").click()
+    assert (bar.value(), page.first_focus.hasFocus(), page.results.search.selectedText()) == (0, True, "smol")
+
+
+def test_the_disk_use_follows_what_comes_and_goes(page: ModelsPage, hub: LoopbackHub, qtbot: QtBot) -> None:
+    def used() -> str:
+        return _texts(page._storage)
+
+    (page._work.library.folder / "a-Q4_0.gguf").write_bytes(bytes(7_000_000))
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: "Models 7 MB" in used(), timeout=WAIT_MS)
+    hub.always["store"] = Fault(pause_s=0.02)
+    page._work.get("acme/Smol-GGUF")
+    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page), timeout=WAIT_MS)
+    row = page._work.queue.rows[0]
+    looks: list[object] = []
+    page._work.disk_known.connect(looks.append)
+    page._work.queue.cancel(row.id)
+    qtbot.waitUntil(lambda: bool(looks), timeout=WAIT_MS)
 
 
 def test_the_starter_is_offered_while_there_is_nothing(page: ModelsPage, qtbot: QtBot, smollm2_path: Path) -> None:
