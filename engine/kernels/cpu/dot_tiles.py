@@ -135,76 +135,42 @@ def _add_dots(b: Any, sums: Any, groups: Sequence[_Group], offsets: Sequence[Any
     return sums
 
 
-def dot_blocks(count: int, is_signed: bool) -> Any:
-    """Makes ``f(sums, low, high, scales, q, scale, stride, last) -> sums`` for four blocks of one row.
+def dot_unit(count: int, is_signed: bool, num_vectors: int, values_per_scale: int) -> Any:
+    """Makes ``f(sums, weights, scales, q, scale, stride, last) -> sums`` for a unit of one row (see ``units``).
 
-    ``sums`` is a tile of F32X16; ``low`` and ``high`` hold the first and second halves of the blocks; ``scales``
-    (F32X4) are the weights'. ``q`` and ``scale`` are addresses of the first token's activations.
+    ``sums`` is a tile of F32X16; ``weights`` one of ``num_vectors`` U8X64, with ``scales`` for each block or half
+    block, in order: they are multiplied by the token's before they are spread, which saves half of the shuffles.
+    ``q`` and ``scale`` are addresses of the first token's activations.
     """
-    tile = Tile(F32X16, count)
+    tile, blocks = Tile(F32X16, count), 2 * num_vectors
+    num_scales = blocks * 32 // values_per_scale
+    scales_type = {4: F32X4, 8: F32X8, 16: F32X16}[num_scales]
 
-    def emit(b: Any, sums: Any, low: Any, high: Any, scales: Any, q: Any, scale: Any, *tokens: Any) -> Any:
-        offsets = _token_offsets(b, count, *tokens)
-        factors = [b.fmul(scales, load_value(b, b.add(scale, offset), F32X4.llvm)) for offset in offsets]
-        return _add_dots(b, sums, [_Group([low, high], [0, 64], factors, _QUADS)], offsets, q, is_signed)
-
-    return define(tile, [tile, U8X64, U8X64, F32X4, *[types.int64] * 4], emit)
-
-
-def dot_half_blocks(count: int, is_signed: bool) -> Any:
-    """Makes ``f(sums, low, high, low_scales, high_scales, q, scale, stride, last) -> sums``.
-
-    As ``dot_blocks``, with a weight scale for each half block.
-    """
-    tile = Tile(F32X16, count)
-
-    def emit(b: Any, sums: Any, low: Any, high: Any, low_scales: Any, high_scales: Any, *addresses: Any) -> Any:
-        q, scale, stride, last = addresses
-        offsets = _token_offsets(b, count, stride, last)
-        token_scales = [load_value(b, b.add(scale, offset), F32X4.llvm) for offset in offsets]
-        groups = [
-            _Group([weights], [at], [b.fmul(scales, values) for values in token_scales], _QUADS)
-            for at, weights, scales in ((0, low, low_scales), (64, high, high_scales))
-        ]
-        return _add_dots(b, sums, groups, offsets, q, is_signed)
-
-    return define(tile, [tile, U8X64, U8X64, F32X4, F32X4, *[types.int64] * 4], emit)
-
-
-def dot_unit(count: int, is_signed: bool, values_per_scale: int) -> Any:
-    """Makes ``f(sums, low, high, low2, high2, scales, q, scale, stride, last) -> sums`` for eight blocks of a row.
-
-    Two groups as in ``dot_blocks``. ``scales`` has one for each block (F32X8) or half block (F32X16), in order:
-    they are multiplied by the token's before they are spread, which saves half of the shuffles.
-    """
-    tile = Tile(F32X16, count)
-    scales_type = F32X8 if values_per_scale == 32 else F32X16
-
-    def emit(b: Any, sums: Any, *arguments: Any) -> Any:
-        weights, (scales, q, scale, stride, last) = arguments[:4], arguments[4:]
+    def emit(b: Any, sums: Any, weights: Any, scales: Any, q: Any, scale: Any, stride: Any, last: Any) -> Any:
+        vectors = [b.extract_value(weights, index) for index in range(num_vectors)]
         scales = keep_order_value(b, scales)
         offsets = _token_offsets(b, count, stride, last)
         factors = []
         for offset in offsets:
-            values = load_value(b, b.add(scale, offset), F32X8.llvm)
+            values = load_value(b, b.add(scale, offset), ir.VectorType(F32, blocks))
             if values_per_scale == 16:
-                values = shuffle_value(b, values, [lane // 2 for lane in range(16)])
+                values = shuffle_value(b, values, [lane // 2 for lane in range(num_scales)])
             factors.append(b.fmul(scales, values, flags=FAST))
         if values_per_scale == 32:
             groups = [
                 _Group(
-                    weights[part : part + 2], [64 * part, 64 * part + 64], factors, [2 * part + k for k in _QUADS]
+                    vectors[part : part + 2], [64 * part, 64 * part + 64], factors, [2 * part + k for k in _QUADS]
                 )
-                for part in (0, 2)
+                for part in range(0, num_vectors, 2)
             ]
         else:
             groups = [
                 _Group([vector], [64 * part], factors, [8 * (part // 2) + 2 * k + part % 2 for k in _QUADS])
-                for part, vector in enumerate(weights)
+                for part, vector in enumerate(vectors)
             ]
         return _add_dots(b, sums, groups, offsets, q, is_signed)
 
-    return define(tile, [tile, *[U8X64] * 4, scales_type, *[types.int64] * 4], emit)
+    return define(tile, [tile, Tile(U8X64, num_vectors), scales_type, *[types.int64] * 4], emit)
 
 
 def add_products(vector: Vector, count: int) -> Any:

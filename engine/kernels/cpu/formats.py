@@ -2,7 +2,7 @@
 
 Light on purpose (no numba): whoever lays out buffers imports this without waiting for a compiler.
 
-INT8, a row of K values in blocks of 32, K padded with zeros to ``padded`` values, a multiple of 128:
+INT8, a row of K values in blocks of 32, K padded with zeros to ``padded`` values, a multiple of GROUP:
 
     value = scale[block] * q                       q in -127..127, scale float32
     up to MATVEC_TOKENS rows: one row after the other, each
@@ -10,7 +10,10 @@ INT8, a row of K values in blocks of 32, K padded with zeros to ``padded`` value
         scale   padded / 32 float32
         sum32   padded / 32 float32, scale * sum of the block's q
         sum16   padded / 16 float32, scale * sum of the half block's q
-    more rows: tiles of TOKEN_TILE rows, the last one filled with zeros, each
+    on AVX2 units of 8 blocks instead, of which one of each row lie together; the blocks in UNIT_ORDER, each
+        q       [8][8 blocks][4] bytes
+        scale, sum32 [8 blocks] float32, sum16 [2 halves][8 blocks] float32
+    more rows: tiles of TOKEN_TILE rows, the last one filled with zeros, each (blocks beyond K hold anything)
         q       [padded / 4][TOKEN_TILE][4] bytes
         scale, sum32 [padded / 32][TOKEN_TILE] float32, sum16 [padded / 16][TOKEN_TILE] float32
         bias32, bias16 like sum32 and sum16, int32, -SIGNED_BIAS * sum of q: where a signed weight is stored plus
@@ -31,7 +34,13 @@ from engine.kernels.cpu.isa import ISA, InstructionSet
 MATVEC_TOKENS: Final = 8  # up to here one pass over the weights where they lie
 TOKEN_TILE: Final = 8 if ISA is InstructionSet.AVX512VNNI else 4  # 16 x tile accumulators fill the registers
 SIGNED_BIAS: Final = 128 if ISA is InstructionSet.AVX512VNNI else 0
-GROUP: Final = 128  # values of four blocks
+HAS_UNITS: Final = ISA is InstructionSet.AVX2  # whether rows of few are units of 8 blocks
+GROUP: Final = 256 if HAS_UNITS else 128  # values that matvec takes at once
+UNIT_ORDER: Final = (0, 2, 4, 6, 1, 3, 5, 7)  # as blocks lie in registers that hold two of them, once transposed
+UNIT_SCALES: Final = 256  # bytes before the scales of a unit
+UNIT_SUMS32: Final = 288
+UNIT_SUMS16: Final = 320
+UNIT_BYTES: Final = 384
 MATVEC_BLOCK_BYTES: Final = 32 + 16
 TILE_BLOCK_BYTES: Final = 32 + 16 + 12  # the same and the biases
 

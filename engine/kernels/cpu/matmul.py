@@ -19,13 +19,14 @@ from engine.kernels.cpu.formats import (
 )
 from engine.kernels.cpu.gemm import Gemm, make_gemm
 from engine.kernels.cpu.matmul_float import make_float_gemm, make_float_matvec
-from engine.kernels.cpu.matvec import Matvec, Step, generic_step, make_matvec
-from engine.kernels.cpu.matvec_k import K_STEPS
-from engine.kernels.cpu.matvec_legacy import LEGACY_TYPES, legacy_step
+from engine.kernels.cpu.matvec import Matvec, make_matvec
 from engine.kernels.cpu.operands import MATMUL_ROWS_KIND
 from engine.kernels.cpu.quantize import quantize_float32, quantize_int8
 from engine.kernels.cpu.simd import load_i64
 from engine.kernels.cpu.step_state import SCRATCH, SCRATCH_BYTES
+from engine.kernels.cpu.units import Unit, generic_unit
+from engine.kernels.cpu.units_k import K_UNITS
+from engine.kernels.cpu.units_legacy import LEGACY_TYPES, legacy_unit
 from engine.kernels.cpu.weight_types import weight_type
 
 __all__ = [
@@ -69,12 +70,12 @@ def matmul_functions(tensor_type: TensorType) -> tuple[Matvec, Gemm]:
     """A thread's share of a MATMUL of few and of many rows, to be inlined into kernels."""
     if tensor_type in FLOAT_LOADS:
         return make_float_matvec(tensor_type), make_float_gemm(tensor_type)
-    return make_matvec(_matvec_step(tensor_type), tensor_type.name), make_gemm(weight_type(tensor_type))
+    return make_matvec(_unit(tensor_type), tensor_type.name), make_gemm(weight_type(tensor_type))
 
 
-def _matvec_step(tensor_type: TensorType) -> Callable[[int], Step]:
+def _unit(tensor_type: TensorType) -> Unit:
     if tensor_type in LEGACY_TYPES:
-        return legacy_step(tensor_type)
-    if tensor_type in K_STEPS:
-        return K_STEPS[tensor_type]
-    return generic_step(weight_type(tensor_type))
+        return legacy_unit(tensor_type)
+    if tensor_type in K_UNITS:
+        return K_UNITS[tensor_type]
+    return generic_unit(weight_type(tensor_type))

@@ -22,7 +22,6 @@ from engine.kernels.cpu.layouts import (
     TABLE_TILE_STARTS,
 )
 from engine.kernels.cpu.matmul import matmul_functions
-from engine.kernels.cpu.matvec import stack_bytes
 from engine.kernels.cpu.operands import (
     EXPERT_BLOCK_ROWS,
     EXPERT_BYTES,
@@ -59,6 +58,7 @@ from engine.kernels.cpu.quantize import quantize_float32, quantize_int8
 from engine.kernels.cpu.rows import load_part, store_part
 from engine.kernels.cpu.simd import atomic_add, inline, load_i32, load_i64, store_i64
 from engine.kernels.cpu.step_state import NUM_TOKENS, SCRATCH, SCRATCH_BYTES
+from engine.kernels.cpu.units import stack_bytes
 
 Kernel = Callable[[int, int, int, int], None]
 

@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from engine.kernels.cpu.formats import GROUP, MATVEC_TOKENS, SIGNED_BIAS, TILE_BLOCK_BYTES, TOKEN_TILE
+from engine.kernels.cpu.formats import (
+    GROUP,
+    HAS_UNITS,
+    MATVEC_TOKENS,
+    SIGNED_BIAS,
+    TILE_BLOCK_BYTES,
+    TOKEN_TILE,
+    UNIT_BYTES,
+    UNIT_SCALES,
+    UNIT_SUMS16,
+    UNIT_SUMS32,
+)
 from engine.kernels.cpu.operands import QUANTIZE_ACTIVATION, QUANTIZE_ROWS_KIND, QUANTIZE_WIDTH, QUANTIZE_X
 from engine.kernels.cpu.simd import (
     I32,
@@ -34,6 +45,7 @@ from engine.kernels.cpu.simd import (
     store_u8x16,
     to_i32x16,
     to_u8x16,
+    zeros_i32x16,
 )
 
 
@@ -54,8 +66,11 @@ def _row_count(op: int, step: int) -> Any:
 
 
 @inline
-def _quantize_block(x: int) -> Any:
-    """q of both halves (U8X16) with their sums, and the scale, of the 32 float32 at ``x``."""
+def _quantize_block(x: int, exists: bool) -> Any:
+    """q of both halves (U8X16) with their sums, and the scale, of the 32 float32 at ``x``, or zeros."""
+    if not exists:
+        zero = to_u8x16(zeros_i32x16())
+        return zero, zero, np.int32(0), np.int32(0), np.float32(0.0)
     low, high = load_f32x16(x), load_f32x16(x + 64)
     largest = reduce_max(maximum(absolute(low), absolute(high)))
     inverse = np.float32(0.0)
@@ -68,28 +83,32 @@ def _quantize_block(x: int) -> Any:
 
 
 @inline
-def _quantize_row_block(x: int, num_blocks: int, padded: int, out: int, block: int) -> None:
-    """Block ``block`` of a row in matvec layout; blocks from ``num_blocks`` on are padding."""
-    q = out + block // 4 * GROUP + block % 4 * 16
+def _quantize_row_block(x: int, exists: bool, padded: int, out: int, block: int) -> None:
+    """Block ``block`` of a row of few."""
+    q = out + block // 4 * 128 + block % 4 * 16
     scales = out + padded + 4 * block
     sums = scales + padded // 32 * 4
     half_sums = sums + padded // 32 * 4 + 4 * block
-    if block < num_blocks:
-        low, high, low_sum, high_sum, scale = _quantize_block(x + GROUP * block)
-        store_u8x16(q, low)
-        store_u8x16(q + 64, high)
-        store_f32(scales, scale)
-        store_f32(sums, scale * np.float32(low_sum + high_sum))
-        store_f32(half_sums, scale * np.float32(low_sum))
-        store_f32(half_sums + 4, scale * np.float32(high_sum))
-    else:
-        zero = to_u8x16(to_i32x16(splat_f32x16(np.float32(0.0))))
-        store_u8x16(q, zero)
-        store_u8x16(q + 64, zero)
-        store_f32(scales, np.float32(0.0))
-        store_f32(sums, np.float32(0.0))
-        store_f32(half_sums, np.float32(0.0))
-        store_f32(half_sums + 4, np.float32(0.0))
+    low, high, low_sum, high_sum, scale = _quantize_block(x, exists)
+    store_u8x16(q, low)
+    store_u8x16(q + 64, high)
+    store_f32(scales, scale)
+    store_f32(sums, scale * np.float32(low_sum + high_sum))
+    store_f32(half_sums, scale * np.float32(low_sum))
+    store_f32(half_sums + 4, scale * np.float32(high_sum))
+
+
+@inline
+def _quantize_unit_block(x: int, exists: bool, unit: int, block: int) -> None:
+    """Block ``block`` (0..7) of a row's unit, on AVX2."""
+    lane = unit + 4 * (block % 2 * 4 + block // 2)
+    low, high, low_sum, high_sum, scale = _quantize_block(x, exists)
+    store_quads(lane, 32, low)
+    store_quads(lane + 128, 32, high)
+    store_f32(lane + UNIT_SCALES, scale)
+    store_f32(lane + UNIT_SUMS32, scale * np.float32(low_sum + high_sum))
+    store_f32(lane + UNIT_SUMS16, scale * np.float32(low_sum))
+    store_f32(lane + UNIT_SUMS16 + 32, scale * np.float32(high_sum))
 
 
 @inline
@@ -103,11 +122,7 @@ def _quantize_tile_block(x: int, exists: bool, padded: int, tile: int, token: in
     half_sums = sums + num_blocks * row + row * block
     bias = half_sums + 2 * num_blocks * row - row * block
     half_bias = bias + num_blocks * row + row * block
-    if exists:
-        low, high, low_sum, high_sum, scale = _quantize_block(x)
-    else:
-        low = to_u8x16(to_i32x16(splat_f32x16(np.float32(0.0))))
-        high, low_sum, high_sum, scale = low, np.int32(0), np.int32(0), np.float32(0.0)
+    low, high, low_sum, high_sum, scale = _quantize_block(x, exists)
     store_quads(q, row, low)
     store_quads(q + 4 * row, row, high)
     store_f32(scales, scale)
@@ -128,21 +143,24 @@ def quantize_int8(op: int, step: int, thread: int, num_threads: int) -> None:
     padded = (width + GROUP - 1) // GROUP * GROUP
     padded_blocks = padded // 32
     if rows <= MATVEC_TOKENS:
-        row_bytes = padded + 16 * padded_blocks
-        units = rows * padded_blocks
-        for unit in range(units * thread // num_threads, units * (thread + 1) // num_threads):
-            row, block = unit // padded_blocks, unit % padded_blocks
-            _quantize_row_block(x + 4 * width * row, num_blocks, padded, out + row_bytes * row, block)
+        items = rows * padded_blocks
+        for item in range(items * thread // num_threads, items * (thread + 1) // num_threads):
+            row, block = item // padded_blocks, item % padded_blocks
+            source, exists = x + 4 * (width * row + 32 * block), block < num_blocks
+            if HAS_UNITS:
+                unit = out + UNIT_BYTES * (block // 8 * rows + row)
+                _quantize_unit_block(source, exists, unit, block % 8)
+            else:
+                _quantize_row_block(source, exists, padded, out + (padded + padded // 2) * row, block)
     else:
         tile_bytes = TOKEN_TILE * TILE_BLOCK_BYTES * padded_blocks
-        units = (rows + TOKEN_TILE - 1) // TOKEN_TILE * padded_blocks
-        for unit in range(units * thread // num_threads, units * (thread + 1) // num_threads):
-            tile, block = unit // padded_blocks, unit % padded_blocks
+        items = (rows + TOKEN_TILE - 1) // TOKEN_TILE * num_blocks
+        for item in range(items * thread // num_threads, items * (thread + 1) // num_threads):
+            tile, block = item // num_blocks, item % num_blocks
             for token in range(TOKEN_TILE):
                 row = tile * TOKEN_TILE + token
                 source = x + 4 * (width * row + 32 * block)
-                exists = row < rows and block < num_blocks
-                _quantize_tile_block(source, exists, padded, out + tile_bytes * tile, token, block)
+                _quantize_tile_block(source, row < rows, padded, out + tile_bytes * tile, token, block)
 
 
 def quantize_float32(op: int, step: int, thread: int, num_threads: int) -> None:

@@ -60,7 +60,7 @@ def test_a_matmul_is_exact_on_rounded_activations(tensor_type: TensorType) -> No
 @pytest.mark.parametrize("tensor_type", ALL_TYPES, ids=lambda t: t.name)
 def test_few_tokens_give_the_same_bits_together_as_one_by_one(tensor_type: TensorType) -> None:
     """What speculation accepts is then what the model would have said."""
-    rows, width = 24, 4 * tensor_type.block_size if tensor_type.block_size > 1 else 165
+    rows, width = 24, {1: 165, 32: 2592}.get(tensor_type.block_size, 2560)  # wider than a slice
     weights, _memory = at_end_of_page(random_weights(tensor_type, rows, width))
     activation = formats.activation_format(tensor_type)
     wanted = [kernel_source("quantize_kernel", activation), kernel_source("matmul_kernel", tensor_type)]
@@ -73,7 +73,7 @@ def test_few_tokens_give_the_same_bits_together_as_one_by_one(tensor_type: Tenso
         return out
 
     one_by_one = np.concatenate([product(n, n + 1) for n in range(8)])
-    for count in (2, 4, 5, 8):
+    for count in range(2, 9):
         np.testing.assert_array_equal(product(0, count), one_by_one[:count])
 
 

@@ -1,4 +1,4 @@
-"""Steps of ``matvec`` for the types with blocks of 32, unpacked in registers.
+"""Units of ``matvec`` for the types with blocks of 32 (see ``units``).
 
 A unit is four blocks. The 16 bytes of nibbles of each make a vector of 64, whose low nibbles are the four first
 halves and whose high nibbles are the four second halves: the order of the activations (see ``formats``). So a dot
@@ -8,7 +8,6 @@ in ``unpack_legacy``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,8 @@ from numba import types
 
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.dot import lookup
-from engine.kernels.cpu.dot_tiles import add_products, dot_blocks
-from engine.kernels.cpu.formats import GROUP, SIGNED_BIAS
+from engine.kernels.cpu.formats import SIGNED_BIAS
 from engine.kernels.cpu.isa import ISA, InstructionSet
-from engine.kernels.cpu.matvec import Step, load_4x16
 from engine.kernels.cpu.simd import (
     F16,
     F32X4,
@@ -44,7 +41,9 @@ from engine.kernels.cpu.simd import (
     with_constant,
     zeros_f32x4,
 )
+from engine.kernels.cpu.units import Unit, load_4x16, weights_2
 from engine.kernels.cpu.unpack_legacy import IQ4_NL_VALUES, MXFP4_VALUES, half_power
+from engine.kernels.cpu.weight_types import weight_type
 
 low_nibbles = with_constant(U8X64, "and_", 15)
 high_nibbles = with_constant(U8X64, "lshr", 4)
@@ -166,29 +165,22 @@ _TYPES: dict[TensorType, tuple[Any, Any, int, bool, int | None]] = {
 LEGACY_TYPES = frozenset(_TYPES)
 
 
-def legacy_step(tensor_type: TensorType) -> Callable[[int], Step]:
-    """Steps for a type of ``LEGACY_TYPES``."""
+def legacy_unit(tensor_type: TensorType) -> Unit:
+    """The unit of a type of ``LEGACY_TYPES``."""
     halves, load_scales, header, is_signed, zero_point = _TYPES[tensor_type]
     block_bytes, has_minimum = tensor_type.block_bytes, zero_point is None
-    zero = np.float32(zero_point or 0)
+    zero, weight = np.float32(zero_point or 0), weight_type(tensor_type)
 
-    def make(count: int) -> Step:
-        dot, subtract = dot_blocks(count, is_signed), add_products(F32X4, count)
+    @inline
+    def load_unit(source: int) -> Any:
+        low, high = halves(source, block_bytes, header)
+        if has_minimum:
+            both = load_8_f16(source, block_bytes)
+            scales, offsets = lower_4(both), zeros_f32x4() - upper_4(both)
+        else:
+            scales = load_scales(source, block_bytes)
+            offsets = scales * splat_f32x4(zero)
+        return weights_2(low, high), scales, offsets
 
-        @inline
-        def step(
-            sums: Any, minus: Any, source: int, q: int, scale: int, block_sums: int, stride: int, last: int
-        ) -> Any:
-            low, high = halves(source, block_bytes, header)
-            if has_minimum:
-                both = load_8_f16(source, block_bytes)
-                scales, offsets = lower_4(both), zeros_f32x4() - upper_4(both)
-            else:
-                scales = load_scales(source, block_bytes)
-                offsets = scales * splat_f32x4(zero)
-            sums = dot(sums, low, high, scales, q, scale, stride, last)
-            return sums, subtract(minus, offsets, block_sums, stride, last)
-
-        return Step(step, F32X4, GROUP, 4 * block_bytes)
-
-    return make
+    largest = max(-weight.lowest, weight.highest) if is_signed else weight.highest - weight.lowest
+    return Unit(load_unit, 4, 4 * block_bytes, largest, is_signed)
