@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,7 @@ class ModelSession(QObject):
         info: the model that is ready; None while none is.
         loading_path: the model that is being loaded.
         starter: the starter model, when it is on disk.
+        load_s: how long the last load took; 0 before the first.
         too_large_path: the model whose load failed last, where only the memory was too little.
 
     Signals:
@@ -82,6 +84,8 @@ class ModelSession(QObject):
         self.loading_path: Path | None = None
         self.starter: Path | None = None
         self.too_large_path: Path | None = None
+        self.load_s = 0.0
+        self._began = 0.0
         self._is_waiting_for_entries = False
         self._crashed_path = self._read_marker()
         client.model_loading.connect(self._on_loading)
@@ -99,6 +103,7 @@ class ModelSession(QObject):
         self.too_large_path = None
         self.info = None
         self._num_loads += 1
+        self._began = time.monotonic()
         self._crashed_path = None
         self._write_marker(path)
         self.loading.emit(self.name_of(path), 0.0, "")
@@ -196,6 +201,7 @@ class ModelSession(QObject):
         if not self._is_last_answer():
             return
         path = path or event.info.path
+        self.load_s = time.monotonic() - self._began
         self.info = replace(event.info, name=self.name_of(path))  # the name inside a file is often a training run's
         self._settings.set("last_model", str(path))
         self.loaded.emit(self.info)

@@ -6,16 +6,16 @@ import json
 import time
 from dataclasses import replace
 
-from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtCore import QPoint, QTimer
 from PySide6.QtGui import QTextBlockFormat, QTextCursor
-from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.answer_body import AnswerBody
 from app.chat.blocks import displayable
 from app.chat.closer_look import place_in_source
 from app.chat.conversation import MessageView
 from app.chat.figures import seconds, statistics_line
-from app.chat.generation import CAN_DROP_TURNS
+from app.chat.limit_offers import LimitOffers, limit_actions
 from app.chat.message_actions import ANSWER_ACTIONS, MessageAction
 from app.chat.message_view import MessageWidget
 from app.chat.prose import LINE_PX
@@ -137,7 +137,8 @@ class Answer(MessageWidget):
         self._ending.hide()
         self._column.addWidget(self.body)
         self._column.addWidget(self._ending)
-        self._drop_turns: QPushButton | None = None
+        self._offers: LimitOffers | None = None
+        self._offered: tuple[MessageAction, ...] = ()
         self._column.addWidget(self.foot)
         self.edited = self.body
         self.edit_layout = self._column
@@ -243,7 +244,7 @@ class Answer(MessageWidget):
         self._ending.setVisible(bool(ending))
         self._show_structured()
         self._show_calls()
-        self._show_drop_turns()
+        self._show_offers()
         has_seed = isinstance((record.stats or {}).get("seed"), int)
         self.foot.set_unavailable(frozenset() if has_seed else frozenset({MessageAction.REPRODUCE}))
 
@@ -265,7 +266,7 @@ class Answer(MessageWidget):
         """Whether nothing follows: then the person may say what the called functions gave."""
         self._is_open = is_open
         self._show_form()
-        self._show_drop_turns()
+        self._show_offers()
 
     def _show_form(self) -> None:
         if self._form is not None:
@@ -278,19 +279,19 @@ class Answer(MessageWidget):
             self._form.given.connect(lambda results: self.results_given.emit(self.message_id, results))
             self._column.insertWidget(self._column.indexOf(self._ending) + 1, self._form)
 
-    def _show_drop_turns(self) -> None:
-        """Offer to go on where the conversation has outgrown the context and its oldest turns may go."""
-        record = self.view.record
-        is_wanted = record.status is MessageStatus.FAILED and bool((record.stats or {}).get(CAN_DROP_TURNS))
-        is_wanted = is_wanted and self._is_open
-        if self._drop_turns is not None and not is_wanted:
-            self._take_off(self._drop_turns)
-            self._drop_turns = None
-        elif self._drop_turns is None and is_wanted:
-            self._drop_turns = QPushButton(tr("Go on without the oldest turns"))
-            self._drop_turns.clicked.connect(lambda: self.asked.emit(self.message_id, MessageAction.DROP_TURNS))
-            at, left = self._column.indexOf(self._ending) + 1, Qt.AlignmentFlag.AlignLeft
-            self._column.insertWidget(at, self._drop_turns, 0, left)
+    def _show_offers(self) -> None:
+        """Offer ways to go on where the conversation has outgrown the context."""
+        wanted = limit_actions(self.view.record) if self._is_open and self._is_finished else ()
+        if wanted == self._offered:
+            return
+        self._offered = wanted
+        if self._offers is not None:
+            self._take_off(self._offers)
+            self._offers = None
+        if wanted:
+            self._offers = LimitOffers(wanted, self._theme)
+            self._offers.asked.connect(lambda action: self.asked.emit(self.message_id, action))
+            self._column.insertWidget(self._column.indexOf(self._ending) + 1, self._offers)
 
     def _take_off(self, widget: QWidget) -> None:
         self._column.removeWidget(widget)

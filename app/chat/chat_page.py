@@ -273,12 +273,30 @@ class ChatPage(QWidget):
                 controller.regenerate(message_id)
             case MessageAction.DROP_TURNS:
                 controller.drop_turns(message_id)
+            case MessageAction.LARGER_CONTEXT:
+                self._offer_context(message_id)
             case MessageAction.REPRODUCE:
                 controller.reproduce(message_id)
             case MessageAction.CONTINUE:
                 controller.continue_answer(message_id)
             case MessageAction.FORK:
                 controller.fork(message_id)
+
+    def _offer_context(self, message_id: str) -> None:
+        """Say what a larger context costs before it is taken."""
+        offer = self._controller.larger_context(message_id)
+        if offer is None:
+            self.show_notice(
+                tr("The model knows no larger context: start a new chat, or choose a model that reads more.")
+                if self._controller.model_info is not None
+                else tr("Load a model first.")
+            )
+            return
+        self.notice_bar.show_text(
+            offer.sentence,
+            action_name=tr("Load it again"),
+            action=lambda: self._controller.enlarge_context(message_id, offer.context_length),
+        )
 
     def _on_results(self, message_id: str, results: list[str]) -> None:
         self._controller.give_results(message_id, results)

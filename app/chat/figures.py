@@ -31,6 +31,13 @@ def seconds(milliseconds: float) -> str:
     return tr("{minutes} min {seconds} s", minutes=int(value) // 60, seconds=int(value) % 60)
 
 
+def size(num_bytes: int) -> str:
+    """Bytes as file managers show them: "98 MB", "2.5 GB"."""
+    if num_bytes >= 1_000_000_000:
+        return localised(f"{num_bytes / 1e9:.1f} GB")
+    return f"{num_bytes / 1e6:.0f} MB"
+
+
 def statistics_line(stats: Mapping[str, Any] | None) -> str:
     """The line under an answer; "" without figures. Knows the fields of ``engine.protocol.RequestStats``."""
     if not stats:

@@ -29,6 +29,7 @@ from engine.protocol import (
 )
 
 CAN_DROP_TURNS = "can_drop_turns"
+OVERFLOW_TOKENS = "overflow_tokens"  # of a prompt that does not fit into the context
 """In the figures of an answer that failed: without the conversation's oldest turns it would not have."""
 SAVE_INTERVAL_MS = 700  # with the write itself a killed process loses less than a second
 
@@ -129,12 +130,10 @@ class Generation(QObject):
                     stats["structured"] = {**asdict(event.structured), "num_tokens": num_tokens}
                 self.end(MessageStatus.STOPPED if is_aborted else MessageStatus.COMPLETE, stats=stats)
             case RequestFailed():
-                can_drop_turns = event.overflow is not None and event.overflow.can_drop_turns
-                self.end(
-                    MessageStatus.FAILED,
-                    error=event.message,
-                    stats={CAN_DROP_TURNS: True} if can_drop_turns else None,
-                )
+                needs: dict[str, object] | None = None
+                if (overflow := event.overflow) is not None:
+                    needs = {OVERFLOW_TOKENS: overflow.num_tokens, CAN_DROP_TURNS: overflow.can_drop_turns}
+                self.end(MessageStatus.FAILED, error=event.message, stats=needs)
 
     def sync(self) -> MessageRecord:
         """Put the text so far into the tree and return the message."""

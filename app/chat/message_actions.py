@@ -21,6 +21,7 @@ class MessageAction(str, Enum):
     PREVIOUS = "previous"
     NEXT = "next"
     DROP_TURNS = "drop_turns"
+    LARGER_CONTEXT = "larger_context"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from PySide6.QtGui import QFont, QFontMetrics, QIcon, QKeyEvent, QPainter, QPain
 from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QStyle, QWidget
 
 from app.chat.controller import ChatController
+from app.chat.figures import size
 from app.theme import Theme, pixmap
 from app.translation import tr, trn
 from app.widgets.label import plain_tooltip
@@ -184,10 +185,3 @@ def facts(info: ModelInfo) -> str:
     """Type, size, device and threads: "Q4_1 · 98 MB · CPU, 2 threads"."""
     threads = trn("1 thread", "{count} threads", info.num_threads)
     return f"{info.tensor_type} · {size(info.file_bytes)} · {info.device}, {threads}"
-
-
-def size(num_bytes: int) -> str:
-    """Bytes as file managers show them: "98 MB", "2.5 GB"."""
-    if num_bytes >= 1_000_000_000:
-        return f"{num_bytes / 1e9:.1f} GB"
-    return f"{num_bytes / 1e6:.0f} MB"

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.chat.attachments import Attachments
 from app.chat.conversation import MessageView
 from app.chat.folders import Folders
+from app.chat.larger_context import LargerContext
 from app.chat.presets import Presets
 from app.chat.trash import Trash
 from app.model_session import ModelEntry
@@ -229,6 +230,12 @@ class FakeController(QObject):
 
     def drop_turns(self, message_id: str) -> None:
         self.calls.append(("drop_turns", message_id))
+
+    def larger_context(self, message_id: str) -> LargerContext | None:
+        return LargerContext(16_384, 400_000_000, 8_000_000_000, 2_000, 40_000)
+
+    def enlarge_context(self, message_id: str, context_length: int) -> None:
+        self.calls.append(("enlarge_context", message_id, context_length))
 
     def reproduce(self, message_id: str) -> None:
         self.calls.append(("reproduce", message_id))
