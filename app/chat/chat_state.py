@@ -15,6 +15,7 @@ from app.chat.branching import Branching
 from app.chat.collection import ConversationCollection
 from app.chat.context_use import ContextUse
 from app.chat.conversation import MessageView
+from app.chat.deletions import Deletions
 from app.chat.draft_reader import DraftReader
 from app.chat.exchange import ChatExchange
 from app.chat.folders import Folders
@@ -86,6 +87,7 @@ class ChatState(QObject):
         self.presets = Presets(store, settings, self)
         self._collection = ConversationCollection(store, settings, self, self.presets.default_options)
         self._answering = Answering(client, session, self._collection, settings, attachments, self)
+        self._deletions = Deletions(self._collection, self)
         self.exchange = ChatExchange(self._collection, attachments, self)
         self._branching = Branching(self._collection, self._answering, attachments)
         self._drafts = DraftReader(client, session, self._collection, self._answering, attachments, settings, self)
@@ -155,6 +157,11 @@ class ChatState(QObject):
     def trash(self) -> Trash:
         """The deleted conversations, for views to list and remove for good."""
         return self._collection.trash
+
+    @property
+    def can_undo_deletion(self) -> bool:
+        """Whether something was deleted in this session that can be taken back."""
+        return self._deletions.can_undo
 
     @property
     def is_searching(self) -> bool:

@@ -19,7 +19,7 @@ from app.chat.folders import Folders
 from app.chat.trash import Trash
 from app.settings import Settings
 from app.storage.conversations import save_conversation, save_message
-from app.storage.records import ConversationRecord, MessageRecord, new_id
+from app.storage.records import ConversationRecord, FolderRecord, MessageRecord, new_id
 from app.storage.store import ChatStore, Write
 from app.throttle import Throttle
 
@@ -35,9 +35,11 @@ class ConversationCollection(QObject):
 
     Signals:
         changed(): the visible list differs.
+        folder_deleted(FolderRecord, conversation ids: list): these lay in it.
     """
 
     changed = Signal()
+    folder_deleted = Signal(object, list)
 
     def __init__(
         self,
@@ -254,13 +256,14 @@ class ConversationCollection(QObject):
             self._found.update(found)
             self.changed.emit()
 
-    def _on_folder_deleted(self, folder_id: str) -> None:
-        inside = [record for record in self._records.values() if record.folder_id == folder_id]
+    def _on_folder_deleted(self, folder: FolderRecord) -> None:
+        inside = [record for record in self._records.values() if record.folder_id == folder.id]
         inside += [
-            entry.conversation for entry in self.trash.records() if entry.conversation.folder_id == folder_id
+            entry.conversation for entry in self.trash.records() if entry.conversation.folder_id == folder.id
         ]
         for record in inside:  # the database has let go of the folder by itself
             self._take(replace(record, folder_id=None))
+        self.folder_deleted.emit(folder, [record.id for record in inside])
 
     def _on_purged(self, conversation_ids: list[str]) -> None:
         for conversation_id in conversation_ids:

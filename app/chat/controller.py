@@ -55,11 +55,21 @@ class ChatController(ChatState):
                 return
             self._open(other_id)
         self._collection.delete(deleted_ids)
+        self._deletions.note(deleted_ids)
 
     def restore_conversations(self, conversation_ids: Sequence[str]) -> None:
         """Take conversations out of the trash and open the first of them."""
         if restored := self._collection.restore(conversation_ids):
             self._open(restored[0])
+
+    def undo_deletion(self) -> str:
+        """Take the last deletion of chats or of a folder back; a sentence about it, "" when there is none."""
+        if (undone := self._deletions.undo()) is None:
+            return ""
+        sentence, conversation_id = undone
+        if conversation_id:
+            self._open(conversation_id)
+        return sentence
 
     def pin_conversations(self, conversation_ids: Sequence[str], is_pinned: bool) -> None:
         self._collection.change(conversation_ids, is_pinned=is_pinned)

@@ -21,11 +21,11 @@ class Folders(QObject):
 
     Signals:
         changed(): other folders, names or folds.
-        deleted(folder_id): its conversations lie outside of all folders now.
+        deleted(FolderRecord): its conversations lie outside of all folders now.
     """
 
     changed = Signal()
-    deleted = Signal(str)
+    deleted = Signal(object)
 
     def __init__(self, store: ChatStore, settings: Settings, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -59,12 +59,16 @@ class Folders(QObject):
 
     def delete(self, folder_id: str) -> None:
         """Remove a folder; its conversations stay."""
-        if self._records.pop(folder_id, None) is None:
+        if (record := self._records.pop(folder_id, None)) is None:
             return
         self._folded.discard(folder_id)
         self._store.write(lambda connection: delete_folder(connection, folder_id))
-        self.deleted.emit(folder_id)
+        self.deleted.emit(record)
         self.changed.emit()
+
+    def put_back(self, record: FolderRecord) -> None:
+        """A folder that was deleted is there again, as it was but empty and unfolded."""
+        self._save(replace(record, name=self._free_name(record.name)))
 
     def set_folded(self, folder_id: str, is_folded: bool) -> None:
         """Hide or show a folder's conversations, also after the next start."""

@@ -68,6 +68,8 @@ class GrowingEdit(QPlainTextEdit):
             self._pastes_plainly = _is_plain_paste(event)
             self.paste()
             self._pastes_plainly = False
+        elif event.matches(QKeySequence.StandardKey.Undo):
+            event.setAccepted(self._undo_text())  # if not, the window may have something to take back
         elif is_enter and self._is_composing:
             event.accept()  # the Enter that commits a composition sends nothing
         elif is_enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
@@ -78,6 +80,13 @@ class GrowingEdit(QPlainTextEdit):
             self.cancelled.emit()
         else:
             super().keyPressEvent(event)
+
+    def _undo_text(self) -> bool:
+        """Undo the last change that can be seen, if there is one: some steps change formats alone."""
+        before = self.toPlainText()
+        while self.document().isUndoAvailable() and self.toPlainText() == before:
+            self.undo()
+        return self.toPlainText() != before
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         paths = [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QHBoxLayout,
@@ -23,6 +23,7 @@ from app.widgets.announce import announce
 from app.widgets.file_dialogs import choose_file
 from app.window.attention import Attention
 from app.window.chat_pane import ChatPane
+from app.window.deleting import delete_chats, undo_deletion
 from app.window.exchange_dialogs import export_chats, import_chats
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
 from app.window.pages import CHAT, MODELS, SETTINGS, TRASH, PageEntry, Pages
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 RESTART_STATUS = 75
 """What the event loop ends with when the app is to be started again."""
-_UNDO_MS = 10_000
 _NARROW_PX = 760
 
 
@@ -185,6 +185,8 @@ class MainWindow(QMainWindow):
             rename=self._rename,
             toggle_pin=self._toggle_pin,
             delete=lambda: self._delete(self._chosen_ids()),
+            undo=self._undo,
+            can_undo=lambda: controller.can_undo_deletion,
             new_folder=self._new_folder,
             choose_model=self._choose_model,
             eject=controller.eject_model,
@@ -290,21 +292,10 @@ class MainWindow(QMainWindow):
 
     def _delete(self, conversation_ids: list[str]) -> None:
         records = [record for id_ in conversation_ids if (record := self._record(id_)) is not None]
-        if not records:
-            return
-        ids = [record.id for record in records]
-        self._controller.delete_conversations(ids)
-        text = (
-            tr("“{title}” was put into the trash.", title=records[0].title[:60])
-            if len(ids) == 1
-            else tr("{count} chats were put into the trash.", count=len(ids))
-        )
-        self.chat_page.notice_bar.show_text(
-            text,
-            action_name=tr("Undo"),
-            action=lambda: self._controller.restore_conversations(ids),
-            for_ms=_UNDO_MS,
-        )
+        delete_chats(self._controller, self.chat_page, records)
+
+    def _undo(self) -> bool:
+        return undo_deletion(self._controller, self.chat_page)
 
     def _toggle_sidebar(self) -> None:
         self._set_sidebar(self.sidebar.isHidden())
@@ -364,7 +355,9 @@ class MainWindow(QMainWindow):
         )
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
+        if event.matches(QKeySequence.StandardKey.Undo):
+            self._undo()  # no text field had something to undo, else it would have kept the key
+        elif event.key() == Qt.Key.Key_Escape:
             if self.pages.current_name != CHAT:
                 self._show_chat()
             elif self._controller.is_generating:

@@ -45,6 +45,8 @@ class WindowActions:
     rename: Callable[[], None]
     toggle_pin: Callable[[], None]
     delete: Callable[[], None]
+    undo: Callable[[], object]
+    can_undo: Callable[[], bool]
     new_folder: Callable[[], None]
     choose_model: Callable[[], None]
     eject: Callable[[], None]
@@ -148,10 +150,10 @@ def shortcuts_of(window: QMainWindow) -> list[tuple[str, str]]:
 
 def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
     standard = QKeySequence.StandardKey
+    undo = _edit_action(menu, tr("Undo"), standard.Undo, "undo", otherwise=actions.undo)
     edits = [
         _edit_action(menu, name, key, method)
         for name, key, method in (
-            (tr("Undo"), standard.Undo, "undo"),
             (tr("Redo"), standard.Redo, "redo"),
             (tr("Cut"), standard.Cut, "cut"),
             (tr("Copy"), standard.Copy, "copy"),
@@ -169,23 +171,41 @@ def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
         can_write = isinstance(focus, _EDITORS) and not focus.isReadOnly()
         for action in edits:
             action.setEnabled(can_write or (is_editor and action.data() in {"copy", "selectAll"}))
+        undo.setEnabled(_can_undo_text() or actions.can_undo())
 
     def enable_all() -> None:
-        for action in edits:
+        for action in (undo, *edits):
             action.setEnabled(True)
 
     menu.aboutToShow.connect(refresh)
     menu.aboutToHide.connect(enable_all)
 
 
-def _edit_action(menu: QMenu, name: str, key: QKeySequence.StandardKey, method: str) -> QAction:
+def _can_undo_text() -> bool:
+    focus = QApplication.focusWidget()
+    if isinstance(focus, QLineEdit):
+        return focus.isUndoAvailable()
+    return isinstance(focus, QPlainTextEdit | QTextEdit) and focus.document().isUndoAvailable()
+
+
+def _edit_action(
+    menu: QMenu,
+    name: str,
+    key: QKeySequence.StandardKey,
+    method: str,
+    *,
+    otherwise: Callable[[], object] | None = None,
+) -> QAction:
+    """An action of the text field that has the keyboard; ``otherwise`` is done where it has nothing to undo."""
     # The text fields handle the keys themselves; the menu only shows them, else one of the two would win at random.
     action = menu.addAction(name + "\t" + QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText))
     action.setData(method)
 
     def run() -> None:
         focus = QApplication.focusWidget()
-        if isinstance(focus, _EDITORS):
+        if otherwise is not None and not _can_undo_text():
+            otherwise()
+        elif isinstance(focus, _EDITORS):
             getattr(focus, method)()
 
     action.triggered.connect(run)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QVBoxLayout, QWidget
 
 from app.chat.controller import ChatController
@@ -37,6 +37,8 @@ class SearchField(QLineEdit):
             self.clear()
         elif event.key() == Qt.Key.Key_Down:
             self.left_down.emit()
+        elif event.matches(QKeySequence.StandardKey.Undo) and not self.isUndoAvailable():
+            event.ignore()  # the window may have something to take back
         else:
             super().keyPressEvent(event)
 

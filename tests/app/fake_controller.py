@@ -231,6 +231,13 @@ class FakeController(QObject):
     def drop_turns(self, message_id: str) -> None:
         self.calls.append(("drop_turns", message_id))
 
+    def undo_deletion(self) -> str:
+        return ""
+
+    @property
+    def can_undo_deletion(self) -> bool:
+        return False
+
     def larger_context(self, message_id: str) -> LargerContext | None:
         return LargerContext(16_384, 400_000_000, 8_000_000_000, 2_000, 40_000)
 
