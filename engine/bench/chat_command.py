@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,6 +68,7 @@ def render(report: dict[str, Any], has_peer: bool) -> str:
             f"Model    {report['model']}",
             columns("Turns", header, rows),
             *_beside(report["beside"]),
+            *_stops(report["stops_ms"]),
             columns("Speculation, tokens/s", ["", "off", "on", "x", "accepted", "text"], speculation),
         ]
     )
@@ -81,6 +83,13 @@ def _beside(beside: dict[str, float] | None) -> list[str]:
         f"The stream: {beside['alone_ms']:.1f} ms a token alone, {beside['beside_ms']:.1f} ms beside the paste "
         f"(x {beside['ratio']:.2f}; median {beside['median_ms']:.1f}, longest {beside['longest_ms']:.0f})."
     ]
+
+
+def _stops(times_ms: Sequence[float]) -> list[str]:
+    if not times_ms:
+        return []
+    median, longest = statistics.median(times_ms), max(times_ms)
+    return [f"A stop while it is read: {median:.1f} ms, the longest {longest:.0f} of {len(times_ms)}."]
 
 
 def _row(step: Step) -> list[str]:

@@ -175,7 +175,9 @@ class OwnChat:
 
     def _read_raw(self, prompt: str) -> RequestStats:
         self._number += 1
-        request = GenerateRequest(f"raw {self._number}", prompt=prompt, sampling=GREEDY, max_tokens=1)
+        request = GenerateRequest(
+            f"raw {self._number}", prompt=prompt, sampling=GREEDY, max_tokens=1, priority=Priority.VISIBLE
+        )
         self._thread.submit(request)
         return self.wait(request.request_id)[1]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.bench.chat_run import PARAGRAPH, OwnChat, Step, with_own_chat
-from engine.bench.chat_stream import paste_beside_stream
+from engine.bench.chat_stream import paste_beside_stream, stops_while_reading
 from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.protocol import Message, RereadReason, Role
@@ -117,14 +117,18 @@ def run_chats(path: Path, config: EngineConfig, num_paste_tokens: int, on_progre
         chats.run()
         on_progress("reading alone")
         steps = _with_reading_alone(own, chats.steps)
-        beside = None
+        beside, stops = None, []
         if num_paste_tokens > 0:
             on_progress("a paste beside a stream")
-            beside = paste_beside_stream(own, min(num_paste_tokens, own.info.context_length - 600))
+            num_paste_tokens = min(num_paste_tokens, own.info.context_length - 600)
+            beside = paste_beside_stream(own, num_paste_tokens)
+            on_progress("stops")
+            stops = stops_while_reading(own, num_paste_tokens)
     return {
         "model": own.info.name,
         "steps": steps,
         "beside": beside,
+        "stops_ms": stops,
         "speculation": _speculation(path, config, on_progress),
     }
 

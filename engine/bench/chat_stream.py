@@ -1,4 +1,7 @@
-"""A long paste that is read beside a stream: how much slower the stream becomes, and how long the paste takes."""
+"""A long paste that is read beside a stream: how much slower the stream becomes, and how long the paste takes.
+
+And how soon the reading of one stops.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import time
 from collections.abc import Sequence
 
 from engine.bench.chat_run import OwnChat
-from engine.protocol import Delta, Message, Priority, RequestFinished, Role
+from engine.protocol import Delta, Message, Priority, RequestFinished, RequestStarted, Role
 from engine.sampling.params import SamplingParams
 
 NUM_ALONE = 60  # pieces of the stream that are timed before the paste
 WARM_UP = 5
+NUM_STOPS = 9
+STOP_AFTER_S = 0.05  # and as much later each time
 STORY = (Message(Role.USER, "Write a long story about the sea, a lighthouse and a storm."),)
 
 Piece = tuple[float, int]  # when it came, ``time.perf_counter`` seconds, and the tokens so far
@@ -58,6 +63,21 @@ def paste_beside_stream(own: OwnChat, num_tokens: int) -> dict[str, float]:
         "longest_ms": max(gaps) * 1e3,
         "ratio": beside_s / alone_s,
     }
+
+
+def stops_while_reading(own: OwnChat, num_tokens: int) -> list[float]:
+    """Milliseconds from a stop to the end of a request that was reading about ``num_tokens``, a figure each."""
+    times = []
+    for number in range(NUM_STOPS):
+        name = own.submit(_paste(10 + number, num_tokens), 1, f"stopped {number}")
+        while not isinstance(own.next_event()[1], RequestStarted):
+            pass
+        time.sleep(STOP_AFTER_S * (number + 1))
+        stopped = time.perf_counter()
+        own.abort(name)
+        own.wait(name)
+        times.append((time.perf_counter() - stopped) * 1e3)
+    return times
 
 
 def _start_story(own: OwnChat) -> str:

@@ -27,7 +27,8 @@ from engine.scheduler.recurrent_states import RecurrentStates
 from engine.scheduler.sequence import Sequence, SequenceState
 from engine.scheduler.speculation import MAX_PROPOSED, MAX_STREAMS, Speculation
 
-TARGET_STEP_S = 0.14  # of a step that reads: the longest that keeps a stop below 0.2 s
+TARGET_STEP_S = 0.14  # of a step that reads, for a stream beside it, or a request that comes, waits for its end
+ALONE_FACTOR = 4  # as many tokens in a step that reads what the person waits for, with nothing else to do
 MIN_CHUNK = 32  # tokens; fewer cost nearly as much, so where these take longer than the target, they take longer
 MIN_PART = 16  # tokens of a prompt that are not read apart from the rest: kernels round differently for a few
 MAX_RUNNING = 16
@@ -88,8 +89,14 @@ class Scheduler:
         self._stream_ratio = _stream_ratio(streams, readers)
         scheduled: list[ScheduledSequence] = []
         if readers and (not streams or self._pace.can_read):
-            scheduled = self._read([*starters, *readers])
+            factor = ALONE_FACTOR if self._reads_alone(readers[0]) else 1
+            scheduled = self._read([*starters, *readers], factor * self._chunk_size.num_tokens)
         return Batch(tuple(scheduled or self._generate([*starters, *streams])))
+
+    def _reads_alone(self, reader: Sequence) -> bool:
+        """Whether nobody waits for the end of a step but for this sequence's sake. (A stop ends most steps.)"""
+        is_waited_for = reader.priority >= Priority.VISIBLE
+        return is_waited_for and len(self._running) == 1 and not self._waiting and self._states is None
 
     def _turns(self) -> list[Sequence]:
         """The running sequences whose turn it is, the urgent first."""
@@ -97,14 +104,14 @@ class Scheduler:
         turns = [each for each in self._running if each.priority > Priority.BACKGROUND or not has_foreground]
         return sorted(turns, key=_rank)
 
-    def _read(self, readers: list[Sequence]) -> list[ScheduledSequence]:
-        """The next chunk: of the first prompt, and of others where it leaves room for all or much of them."""
-        room, budget = self._chunk_size.num_tokens, self._max_batch_tokens
+    def _read(self, readers: list[Sequence], room: int) -> list[ScheduledSequence]:
+        """The next chunk: of the first prompt, and of others where it leaves ``room`` for all or much of them."""
+        budget = self._max_batch_tokens
         scheduled: list[ScheduledSequence] = []
         for sequence in readers:
             if sequence.state is not SequenceState.RUNNING:
                 continue  # it gave way to one before it
-            if scheduled and room < min(sequence.num_missing_tokens, MIN_CHUNK):
+            if scheduled and min(room, budget) < min(sequence.num_missing_tokens, MIN_CHUNK):
                 break
             count = _chunk(sequence, room, budget)
             if self._reserve(sequence, count, scheduled):

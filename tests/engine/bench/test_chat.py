@@ -11,7 +11,7 @@ from engine.bench import chat_run, chat_scenarios
 from engine.bench.chat_command import render
 from engine.bench.chat_run import OwnChat, Step
 from engine.bench.chat_scenarios import Chats
-from engine.bench.chat_stream import paste_beside_stream
+from engine.bench.chat_stream import NUM_STOPS, paste_beside_stream, stops_while_reading
 from engine.config import EngineConfig
 from engine.thread import EngineThread
 from tests.engine.fake_model import FakeLoads
@@ -46,6 +46,12 @@ def test_each_scenario_is_measured_and_reads_only_what_it_must(
     assert reopened.num_read_tokens == reopened.num_prompt_tokens, "this model has no snapshots"
 
 
+def test_stops_are_timed(own: OwnChat) -> None:
+    times = stops_while_reading(own, 400)
+    assert len(times) == NUM_STOPS
+    assert min(times) > 0
+
+
 def test_a_paste_is_read_beside_a_stream(own: OwnChat) -> None:
     figures = paste_beside_stream(own, 400)
     assert figures["num_read_tokens"] > 200
@@ -76,6 +82,7 @@ def test_the_table_shows_both_engines() -> None:
     report = {
         "model": "Model",
         "steps": [step],
+        "stops_ms": [3.0, 1.0, 9.0],
         "beside": {
             "num_read_tokens": 8000,
             "read_s": 30.0,
@@ -98,6 +105,7 @@ def test_the_table_shows_both_engines() -> None:
         ],
     }
     text = render(report, has_peer=True)
+    assert "3.0 ms, the longest 9 of 3" in text
     line = next(line for line in text.splitlines() if line.startswith("an edit"))
     assert line.split() == [
         "an",
@@ -117,4 +125,4 @@ def test_the_table_shows_both_engines() -> None:
     assert "x 1.50" in text
     assert "60 of 70" in text
     assert "llama.cpp" not in render(report, has_peer=False)
-    assert "paste" not in render({**report, "beside": None}, has_peer=False)
+    assert "paste" not in render({**report, "beside": None, "stops_ms": []}, has_peer=False)

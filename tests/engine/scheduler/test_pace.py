@@ -120,3 +120,20 @@ def test_reading_waits_until_the_streams_have_caught_up() -> None:
         pace.note_generating(1 / 64, 2.0)
     pace.note_reading(1 / 8)
     assert not pace.can_read, "time that nobody read in is not saved up"
+
+
+@pytest.mark.parametrize(
+    ("priority", "longest_s"), [(Priority.VISIBLE, 0.8), (Priority.NORMAL, 0.25), (Priority.BACKGROUND, 0.25)]
+)
+def test_who_is_waited_for_and_alone_is_read_in_long_steps(
+    clock: Clock, priority: Priority, longest_s: float
+) -> None:
+    """Each step costs something whatever it reads; nobody waits for the end of these, for a stop ends a step."""
+    engine = _engine(clock)
+    engine.add(_sequence("paste", 3000, 1, priority))
+    times = []
+    while engine.has_work:
+        started = clock.now
+        engine.step()
+        times.append(clock.now - started)
+    assert longest_s / 2 < max(times) < longest_s
