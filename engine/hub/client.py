@@ -20,7 +20,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from engine.errors import HubAnswerError, HubNotFoundError, HubUnreachableError
 from engine.hub.connection import CONNECT_TIMEOUT_S, DEFAULT_ENDPOINT, STALLED_AFTER_S, Connection
-from engine.hub.faults import fault_of_exception, fault_of_status
+from engine.hub.faults import fault_of_exception, fault_of_status, is_address
 from engine.hub.filters import SearchFilter
 from engine.hub.names import FileGroups, RemoteFile, group_files, is_repository
 
@@ -105,8 +105,15 @@ class HubClient:
     """
 
     def __init__(self, endpoint: str = "", token: str = "") -> None:
-        """``endpoint`` "" is the public hub; ``token`` "" asks as a stranger."""
+        """``endpoint`` "" is the public hub; ``token`` "" asks as a stranger.
+
+        Raises HubAnswerError for what is no address.
+        """
         endpoint = (endpoint.strip() or DEFAULT_ENDPOINT).rstrip("/")
+        if not is_address(endpoint):
+            raise HubAnswerError(
+                f"{endpoint[:MAX_TEXT]!r} is no address of a hub: write it as https://host, or leave it empty."
+            )
         self.connection = Connection(endpoint, token)
         self._api = HfApi(endpoint=endpoint, token=token or False)
         self._token: str | bool = token or False

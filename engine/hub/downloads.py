@@ -103,8 +103,7 @@ class Downloads:
         already, or a disk with too little room.
         """
         if version.missing:
-            numbers = ", ".join(map(str, version.missing[:20]))
-            raise DownloadError(f"{repository} lacks the shards {numbers} of {version.num_shards} of this version.")
+            raise DownloadError(f"{repository} lacks {version.missing_words} of this version: choose another one.")
         record = DownloadRecord(endpoint, repository, revision, version.label, list(version.files))
         folder = self.models_folder / DOWNLOADS_FOLDER / record.id
         item = DownloadItem(folder, self.models_folder, record)

@@ -39,12 +39,13 @@ def fault_of_status(status: int, headers: Mapping[str, str], subject: str, url: 
     if code == "GatedRepo" or (status == 403 and code != "RepoNotFound"):
         return HubAccessError(
             f"{subject} is open only to those who accept its terms: accept them on its page at {host}, then set "
-            f"an access token of that account here (the hub answered {status})."
+            "an access token of that account, in the window's models page or as HF_TOKEN "
+            f"(the hub answered {status})."
         )
     if status == 401:
         return HubAccessError(
             f"{subject} does not exist, or is private, or the access token is wrong: check the name, and set a "
-            "token that may read it (the hub answered 401)."
+            "token that may read it, in the window's models page or as HF_TOKEN (the hub answered 401)."
         )
     if status == 407:
         return HubUnreachableError("The proxy asks for a name and a password: set them in the proxy's address.")
@@ -117,6 +118,17 @@ def fault_of_exception(error: Exception, url: str) -> HubError:
     if isinstance(error, httpx2.DecodingError):
         return HubAnswerError(f"What {host} sent cannot be decoded.")
     return HubAnswerError(f"{host} answered in a way that is not understood ({_shown(error)}).")
+
+
+def is_address(url: str) -> bool:
+    """Whether this begins as the address of a server does."""
+    try:
+        parts = urlsplit(url)
+        if re.search(r"\s", url):
+            return False
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
 
 
 def host_of(url: str) -> str:

@@ -61,6 +61,12 @@ class Version:
         return sum(file.size for file in self.files)
 
     @property
+    def missing_words(self) -> str:
+        """Which shards the repository lacks."""
+        numbers = ", ".join(map(str, self.missing[:20])) + (" ..." if len(self.missing) > 20 else "")
+        return f"shard{'s' if len(self.missing) > 1 else ''} {numbers} of {self.num_shards}"
+
+    @property
     def quality(self) -> Quality:
         """How much of the model is kept."""
         return quality_of(self.quantization)

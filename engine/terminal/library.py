@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineError
+from engine.errors import EngineError, HubUnreachableError, UnsupportedModelError
 from engine.library.app_settings import all_places, measured_file, read_app_settings, token_file
 from engine.library.places import models_folder
 from engine.terminal.output import Output
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--max-parameters", type=_parameters, default=0, metavar="N", help="such as 8B")
     search.add_argument("--fits", action="store_true", help="only what fits into this machine's memory")
     search.add_argument("--any-architecture", action="store_true", help="also what cannot run here")
-    search.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (%(default)s)")
+    search.add_argument("--limit", type=_limit, default=20, metavar="N", help="at most so many (%(default)s)")
     inspect = _add(commands, "inspect", inspect_repository, "the versions of one model at the hub, and its header")
     inspect.add_argument("repository", metavar="OWNER/NAME")
     inspect.add_argument("version", metavar="VERSION", nargs="?", help="its header, too, without a download")
@@ -96,7 +96,7 @@ def search_hub(arguments: argparse.Namespace, output: Output) -> int:
     with _client(arguments) as client:
         sort, wanted = Sort[arguments.sort.upper()], _wanted(arguments)
         words = " ".join(arguments.query)
-        found = list(client.search(words, sort=sort, wanted=wanted, limit=max(1, arguments.limit)))
+        found = list(client.search(words, sort=sort, wanted=wanted, limit=arguments.limit))
     output.json([{**dataclasses.asdict(model), "updated": str(model.updated or "")} for model in found])
     for model in found:
         parameters = f"{model.num_parameters / 1e9:.1f} B" if model.num_parameters else ""
@@ -135,12 +135,20 @@ def _parameters(text: str) -> int:
     return count
 
 
+def _limit(text: str) -> int:
+    """A number of results; argparse turns ValueError into its own sentence."""
+    if (count := int(text)) < 1:
+        raise ValueError
+    return count
+
+
+_limit.__name__ = "number of results, from 1,"  # what argparse calls it
 _parameters.__name__ = "number of parameters"  # what argparse calls it
 
 
 def inspect_repository(arguments: argparse.Namespace, output: Output) -> int:
     """Print the versions of a repository, or the header of one of them."""
-    if Path(arguments.repository).exists():
+    if os.path.exists(arguments.repository):
         raise EngineError(
             f"{arguments.repository} is on this machine: `inspect` without `models` shows it; "
             "`models inspect` asks the hub for OWNER/NAME."
@@ -167,7 +175,7 @@ def inspect_repository(arguments: argparse.Namespace, output: Output) -> int:
     output.json(facts)
     for key, fact in facts.items():
         if key != "metadata":
-            output.text(f"{key + ':':20} {fact:,}" if isinstance(fact, int) else f"{key + ':':20} {fact}")
+            output.text(f"{key + ':':20} {_shown(fact)}")
     return 0
 
 
@@ -204,52 +212,73 @@ def download_model(arguments: argparse.Namespace, output: Output) -> int:
 
 def advise_on(arguments: argparse.Namespace, output: Output) -> int:
     """Print what a model on disk, or the versions of one at the hub, would need here."""
-    from engine.advisor import (
-        MeasuredFigures,
-        advise,
-        look_at_machine,
-        measure_speeds,
-        needs_measuring,
-        recommend,
-        shape_of,
-    )
+    from engine.advisor import measure_speeds, needs_measuring, recommend
     from engine.advisor.advice import CONTEXT_LENGTH
-    from engine.gguf import open_model
     from engine.hub.names import is_repository
     from engine.terminal.models import find_model
 
+    if arguments.context < 0:
+        raise EngineError(
+            f"--context {arguments.context}: a context has at least one token; 0 is {CONTEXT_LENGTH}."
+        )
     if needs_measuring():
         output.progress("Measuring what this machine's memory and processor give ...")
         measure_speeds()
         output.end_progress()
-    figures = MeasuredFigures(measured_file())
     settings = read_app_settings()
     context_length = arguments.context or settings.context_length or CONTEXT_LENGTH
     kv_type = arguments.kv_type or settings.kv_type
     if not is_repository(arguments.model) or os.path.exists(arguments.model):
-        path = find_model(arguments.model)
-        with open_model(path) as file:
-            machine = look_at_machine(models_folder(), figures)
-            advice = advise(shape_of(file), machine, context_length, kv_type, figures.of(path))
-        output.json({**dataclasses.asdict(advice), "total_need": advice.need.total, "sentence": advice.sentence})
+        advice = _advise_file(find_model(arguments.model), context_length, kv_type)
+        output.json(_plain(advice))
         output.text(advice.sentence)
         return 0
-    with _client(arguments) as client:
-        repository = client.repository(arguments.model)
-        advices = _advise_versions(client, repository, context_length, kv_type, arguments.version)
+    try:
+        with _client(arguments) as client:
+            repository = client.repository(arguments.model)
+            advices = _advise_versions(client, repository, context_length, kv_type, arguments.version)
+    except HubUnreachableError as error:
+        advices = _advise_kept(arguments.model, context_length, kv_type)
+        if not advices:
+            raise
+        output.note(f"{error} This is what is on this machine of it:")
     best = recommend(advices)
     output.json(
-        {
-            "recommended": best,
-            "versions": {
-                label: {**dataclasses.asdict(advice), "total_need": advice.need.total, "sentence": advice.sentence}
-                for label, (_, advice) in advices.items()
-            },
-        }
+        {"recommended": best, "versions": {label: _plain(advice) for label, (_, advice) in advices.items()}}
     )
     for label, (_, advice) in advices.items():
         output.text(f"{'*' if label == best else ' '} {label:16} {advice.sentence}")
     return 0
+
+
+def _plain(advice: Advice) -> dict[str, object]:
+    return {**dataclasses.asdict(advice), "total_need": advice.need.total, "sentence": advice.sentence}
+
+
+def _advise_file(path: Path, context_length: int, kv_type: KVType) -> Advice:
+    from engine.advisor import MeasuredFigures, advise, look_at_machine, shape_of
+    from engine.gguf import open_model
+
+    figures = MeasuredFigures(measured_file())
+    with open_model(path) as file:
+        shape = shape_of(file)
+    machine = look_at_machine(models_folder(), figures)
+    return advise(shape, machine, context_length, kv_type, figures.of(path))
+
+
+def _advise_kept(repository: str, context_length: int, kv_type: KVType) -> dict[str, tuple[str | None, Advice]]:
+    """Advice on the versions of a repository that are on this machine."""
+    from engine.library import FileState, Scanner
+
+    found = [model for model in Scanner().scan(all_places()) if model.repository == repository]
+    return {
+        model.quantization or model.name: (
+            model.quantization or None,
+            _advise_file(model.path, context_length, kv_type),
+        )
+        for model in found
+        if model.state is FileState.READY
+    }
 
 
 def _advise_versions(
@@ -277,16 +306,18 @@ def _advise_versions(
 
 
 def _best_version(client: HubClient, repository: HubRepository, output: Output) -> str | None:
-    """The recommended version; None where there is only one."""
+    """The recommended version. Raises EngineError where none can run here: who names one gets it all the same."""
     from engine.advisor import recommend
     from engine.advisor.advice import CONTEXT_LENGTH
 
-    if len(repository.groups.versions) < 2:
-        return None
-    best = recommend(_advise_versions(client, repository, CONTEXT_LENGTH, read_app_settings().kv_type))
+    try:
+        best = recommend(_advise_versions(client, repository, CONTEXT_LENGTH, read_app_settings().kv_type))
+    except UnsupportedModelError as error:
+        raise EngineError(f"{str(error).rstrip('.')}. Name a version to download it anyway.") from error
     if best is None:
         raise EngineError(f"No version of {repository.model.repository} fits into this machine's memory; name one.")
-    output.note(f"{best} is the best version for this machine.")
+    if len(repository.groups.versions) > 1:
+        output.note(f"{best} is the best version for this machine.")
     return best
 
 
@@ -319,10 +350,13 @@ def _show_versions(repository: HubRepository, output: Output) -> None:
             "refused": dict(repository.groups.refused),
         }
     )
-    output.text(f"{model.repository}, {model.license or 'no licence stated'}")
+    terms = ", asks to accept its terms" if model.gated else ""
+    output.text(f"{model.repository}, {model.license or 'no licence stated'}{terms}")
     for version in repository.groups.versions:
-        missing = f"  lacks shards {', '.join(map(str, version.missing[:9]))}" if version.missing else ""
+        missing = f"  lacks {version.missing_words}" if version.missing else ""
         output.text(f"  {version.label:24} {_size(version.size):>9}  {version.quality.words}{missing}")
+    for file in repository.groups.companions:
+        output.text(f"  {file.path:24} {_size(file.size):>9}  an image part, not a chat model")
     for path, reason in repository.groups.refused:
         output.text(f"  {path} is left out: {reason}")
 
@@ -352,5 +386,13 @@ def _new_client(endpoint: str) -> HubClient:
     return HubClient(endpoint, TokenStore(token_file()).get())
 
 
+def _shown(fact: object) -> str:
+    if isinstance(fact, bool):
+        return "yes" if fact else "no"
+    return f"{fact:,}" if isinstance(fact, int) else str(fact)
+
+
 def _size(num_bytes: int) -> str:
+    if num_bytes < 1e6:
+        return f"{num_bytes / 1e3:.0f} kB"
     return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"

@@ -52,10 +52,15 @@ def _named(given: str) -> Path | None:
     from engine.library import FileState, Scanner
 
     wanted = given.casefold()
+    others = []
     for model in Scanner().scan(all_places()):
-        names = {model.name.casefold(), f"{model.name} {model.quantization}".casefold()}
-        if wanted in names and model.state is FileState.READY:
-            return model.path
+        names = {model.name, f"{model.name} {model.quantization}", model.path.name, model.path.stem}
+        if wanted in {name.casefold() for name in names}:
+            if model.state is FileState.READY:
+                return model.path
+            others.append(model)
+    if others:  # opening it would tell less than the look at it did
+        raise ModelChoiceError(others[0].problem or f"{given}: {others[0].state.value}.")
     return None
 
 

@@ -226,7 +226,7 @@ def test_shards_appear_together(hub: LoopbackHub, tmp_path: Path) -> None:
 
 def test_a_set_with_holes_is_refused_before_anything(person: Person) -> None:
     version = Version("Q4_0", "Q4_0", (RemoteFile("a-00001-of-00002.gguf", 5),), (2,), 2)
-    with pytest.raises(DownloadError, match="lacks the shards 2 of 2"):
+    with pytest.raises(DownloadError, match="lacks shard 2 of 2 of this version: choose another one"):
         person.downloads.add(person.hub.url, "acme/m", "0" * 40, version)
 
 

@@ -69,9 +69,65 @@ def test_what_cannot_be_done_is_one_sentence(
     answer = _json(capsys, "models", "download", "acme/Smol-GGUF", "Q9_9")
     assert isinstance(answer, dict)
     assert "F16, Q4_1" in answer["error"]
+    for arguments, words in (
+        (["advise", "acme/Smol-GGUF", "--context", "-5"], "--context -5: a context has at least one token"),
+        (["search", "x", "--endpoint", "nonsense"], "'nonsense' is no address of a hub: write it as https://host"),
+        (["advise", "smol-Q4_1.gguf"], "There is no file 'smol-Q4_1.gguf'"),
+    ):
+        assert main(["models", *arguments]) == 1
+        assert words in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["models", "search", "--limit", "0"])
+    assert "invalid number of results, from 1, value" in capsys.readouterr().err
     assert main(["models", "search", "x", "--endpoint", "http://127.0.0.1:1"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
     assert not os.path.exists(home / "models" / ".downloads")
+
+
+def test_what_cannot_run_here_is_downloaded_only_by_name(
+    home: Path, hub: LoopbackHub, smollm2_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strange = smollm2_path.read_bytes().replace(b"llama", b"llamx", 1)
+    hub.add("acme/Strange-GGUF", {"strange-Q4_1.gguf": strange, "mmproj-F16.gguf": b"GGUF"}, gated="auto")
+    hub.repositories["acme/Strange-GGUF"]["gated"] = ""
+    assert main(["models", "download", "acme/Strange-GGUF"]) == 1
+    assert "'llamx' is not supported" in (said := capsys.readouterr().err)
+    assert said.strip().endswith("Name a version to download it anyway.")
+    assert main(["models", "download", "acme/Strange-GGUF", "Q4_1"]) == 0
+    capsys.readouterr()
+    assert main(["models", "advise", "strange"]) == 1
+    assert "'llamx' is not supported" in capsys.readouterr().err  # and not that there is no such file
+
+
+def test_advice_on_what_is_here_needs_no_network(
+    home: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("engine.advisor.needs_measuring", lambda: False)
+    assert main(["models", "download", "acme/Smol-GGUF", "Q4_1"]) == 0
+    capsys.readouterr()
+    for name in ("smol-Q4_1.gguf", "smol", "SMOL Q4_1"):
+        assert main(["models", "advise", name]) == 0
+        assert capsys.readouterr().out.startswith("Fits. About")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    assert main(["models", "advise", "acme/Smol-GGUF"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("* Q4_1             Fits. About")
+    assert "cannot be reached (Connection refused): check the connection. This is what is on this" in printed.err
+    assert main(["models", "advise", "acme/Other-GGUF"]) == 1
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_a_repository_for_people(home: Path, hub: LoopbackHub, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {"m-Q4_0-00001-of-00003.gguf": b"GGUF", "mmproj-F16.gguf": b"x" * 5000, "../x-Q4_0.gguf": b"GGUF"}
+    hub.add("acme/M-GGUF", files, gated="manual")
+    assert main(["models", "inspect", "acme/M-GGUF"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == "acme/M-GGUF, no licence stated, asks to accept its terms"
+    assert lines[0].endswith("fair  lacks shards 2, 3 of 3")
+    assert lines[1].split() == ["mmproj-F16.gguf", "5", "kB", "an", "image", "part,", "not", "a", "chat", "model"]
+    assert lines[2].startswith("  ../x-Q4_0.gguf is left out")
+    assert main(["models", "inspect", "acme/Smol-GGUF", "Q4_1"]) == 0
+    assert "has_chat_template:   yes" in capsys.readouterr().out
 
 
 def test_lists_for_people(home: Path, hub: LoopbackHub, capsys: pytest.CaptureFixture[str]) -> None:
