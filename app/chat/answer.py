@@ -133,6 +133,7 @@ class Answer(MessageWidget):
         self.body.notice.connect(self.notice)
         self._ending = Label()
         self._ending.setWordWrap(True)
+        self._ending.setContentsMargins(0, px(4), 0, 0)
         self._ending.setAccessibleName(tr("How the answer ended"))
         self._ending.hide()
         self._column.addWidget(self.body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.theme import Theme
@@ -47,6 +48,7 @@ class EmptyState(QWidget):
         self._text.setWordWrap(True)
         self._buttons = QVBoxLayout()
         self._column = QVBoxLayout(self)
+        self._column.setSizeConstraint(QVBoxLayout.SizeConstraint.SetNoConstraint)  # what has no room is left out
         self._column.addStretch(2)
         self._column.addWidget(self._title)
         self._column.addWidget(self._text)
@@ -94,6 +96,7 @@ class EmptyState(QWidget):
         if self._kind != kind:
             self._kind = kind
             self._make_buttons(kind)
+            self._fit_suggestions()
 
     def _make_buttons(self, kind: str) -> None:
         for button in self._made:
@@ -127,6 +130,23 @@ class EmptyState(QWidget):
         for button in buttons:
             self._buttons.addWidget(button, 0, alignment)
             self._made.append(button)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_suggestions()
+
+    def _fit_suggestions(self) -> None:
+        """Leave out the last suggestions where they have no room, for squeezed they could not be read."""
+        if self._kind != "ready":
+            return
+        for button in self._made:
+            button.show()
+        needed = self._column.totalHeightForWidth(max(self.width(), 1))
+        for button in reversed(self._made):
+            if needed <= self.height():
+                break
+            button.hide()
+            needed -= button.sizeHint().height() + self._buttons.spacing()
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

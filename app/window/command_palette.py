@@ -90,6 +90,7 @@ class CommandPalette(QFrame):
         super().__init__(parent)
         self.setObjectName("palette")
         self.setAccessibleName(tr("Commands"))
+        self._theme = theme
         self._commands = tuple(commands)
         self._before = QApplication.focusWidget()
         self.field = QLineEdit()
@@ -121,7 +122,11 @@ class CommandPalette(QFrame):
         self._on_text("")
 
     def open_at(self, top: int) -> None:
-        """Show it in the middle of the window, ``top`` pixels below its upper edge."""
+        """Show it in the middle of the window, ``top`` pixels below its upper edge; it ends inside the window."""
+        row = self._theme.px(_ROW_PX)
+        room = self._window.height() - top - (self.sizeHint().height() - self.list.height()) - row // 2
+        self.list.setFixedHeight(row * min(max(room // row, 2), _ROWS_IN_SIGHT))
+        self.adjustSize()
         self.move((self._window.width() - self.width()) // 2, top)
         self.show()
         self.raise_()

@@ -1,6 +1,7 @@
 """Pictures of the window, made offscreen: ``python -m tests.app.take_screenshots FOLDER``.
 
-Each page in both themes, at 100 % and at 200 %, as ``<page>-<theme>[-200].png``. The README shows two of them.
+Each page and some states in both themes, at 100 % and at 200 % in a window of the same size, as
+``<page>-<theme>[-200].png``. The README shows two of them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from PySide6.QtCore import QEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.chat.message_actions import MessageAction
 from app.context import AppContext
 from app.settings import Settings
 from app.theme import Theme
 from app.window.main_window import MainWindow
-from app.window.pages import PageEntry
-from tests.app.fake_controller import FakeController
+from app.window.pages import CHAT, PageEntry
+from tests.app.fake_controller import STATS, FakeController
 from tests.app.features import make_features
 
 SIZE = (1280, 820)
@@ -40,13 +42,38 @@ def make_window(
     fake.fill()
     theme = Theme(application, settings)
     window = MainWindow(fake, settings, theme, features(theme))  # type: ignore[arg-type]
-    window.resize(int(SIZE[0] * zoom), int(SIZE[1] * zoom))
+    window.resize(*SIZE)
     window.show()
     message_id = fake.begin_answer()
     fake.push(message_id, "Python's sort is stable, so lines with the same key keep the order they had. ")
     fake.push(message_id, "With **reverse=True** that still holds")
     fake.context_used.emit(1204, 1148, 8192)
     return window, fake
+
+
+def scenes(window: MainWindow, fake: FakeController) -> Iterator[str]:
+    """States of the window that no page shows; each is there until the next one is asked for."""
+    window.banner.show_text(
+        "Fireside did not end by itself last time. The answer it was writing in “Trip notes, Lisbon” is kept as "
+        "far as it came.",
+        action_name="Show the answer",
+        action=lambda: None,
+    )
+    yield "crash"
+    window.banner.hide()
+    message_id = fake.current_messages[-1].record.id
+    fake.end_answer(message_id, stats={**STATS, "finish_reason": "context"})
+    window.chat_page._on_asked(message_id, MessageAction.LARGER_CONTEXT)
+    yield "full"
+    window.chat_page.notice_bar.hide()
+    palette = window.show_commands()
+    yield "commands"
+    palette._leave()
+    window.pane.show_options(True)
+    yield "options"
+    window.pane.show_options(False)
+    fake.new_conversation()
+    yield "new"
 
 
 def pictures(home: Path, zooms: Sequence[float] = (1.0, 2.0)) -> Iterator[tuple[str, QWidget]]:
@@ -69,6 +96,10 @@ def pictures(home: Path, zooms: Sequence[float] = (1.0, 2.0)) -> Iterator[tuple[
                 window.show_page(entry.name)
                 QTest.qWait(60)
                 yield f"{entry.name}-{theme_name}" + ("" if zoom == 1 else f"-{zoom * 100:.0f}"), window
+            window.show_page(CHAT)
+            for name in scenes(window, fake):
+                QTest.qWait(60)
+                yield f"{name}-{theme_name}" + ("" if zoom == 1 else f"-{zoom * 100:.0f}"), window
             window.close()
             window.deleteLater()
             for context in contexts:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.preferences.preferences_page import PreferencesPage
+from app.theme import Theme
 from app.window.command_palette import CommandPalette, PaletteCommand, find_commands
 from app.window.main_window import MainWindow
 from tests.app.fake_controller import FakeController
@@ -73,3 +75,15 @@ def test_arrows_choose_and_escape_leaves(window: MainWindow, fake: FakeControlle
     qtbot.keyClick(palette.field, Qt.Key.Key_Escape)
     assert not palette.isVisible()
     assert len(fake.calls) == calls
+
+
+@pytest.mark.parametrize("height", [820, 420, 300])
+def test_the_palette_ends_inside_the_window(theme: Theme, qtbot: QtBot, height: int) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(900, height)
+    window.show()
+    palette = CommandPalette(theme, [PaletteCommand(f"Do {n}", "", lambda: None) for n in range(40)], window)
+    palette.open_at(84)
+    assert palette.geometry().bottom() < height
+    assert palette.list.height() >= 2 * theme.px(34)
