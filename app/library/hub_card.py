@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library.hub_search import HubDetail
@@ -59,7 +59,8 @@ class HubCard(QFrame):
         self._here: set[str] = set()
         self._facts = Label(facts_of(model), "muted")
         self._facts.setWordWrap(True)
-        count = tr("{count} downloads", count=count_text(model.downloads))
+        one = model.downloads == 1
+        count = tr("1 download") if one else tr("{count} downloads", count=count_text(model.downloads))
         self._count = Label(count if model.downloads else "", "muted")
         self._open = LookButton(theme, tr("Versions"))
         self._open.setAccessibleName(tr("Versions of {name}", name=model.name))
@@ -70,6 +71,10 @@ class HubCard(QFrame):
         self._more = TextButton(theme, tr("More by {owner}", owner=model.owner))
         self._more.clicked.connect(partial(self.author_chosen.emit, model.owner))
         self._more.hide()
+        self._page = TextButton(theme, tr("Its page at the hub"))
+        self._page.clicked.connect(self._open_page)
+        self._page.hide()
+        self._address = ""
         self._text = Label("", "help")
         self._text.setWordWrap(True)
         self._text.hide()
@@ -99,6 +104,7 @@ class HubCard(QFrame):
         self._about_row = QHBoxLayout()
         self._about_row.addWidget(self._about)
         self._about_row.addWidget(self._more)
+        self._about_row.addWidget(self._page)
         self._about_row.addStretch(1)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
@@ -131,6 +137,9 @@ class HubCard(QFrame):
         self._text.setText(card_text(detail.card))
         self._about.setVisible(bool(self._text.text()))
         self._more.show()
+        self._address = f"{detail.endpoint}/{self.model.repository}"
+        self._page.setToolTip(plain_tooltip(self._address))
+        self._page.show()
         headings = (tr("version"), tr("size"), "", tr("speed here"), tr("quality"))
         for column, heading in enumerate(headings):
             self._grid.addWidget(self._memory if not heading else Label(heading, "heading"), 0, column)
@@ -211,6 +220,10 @@ class HubCard(QFrame):
     def _say(self, text: str) -> None:
         self._notice.setText(text)
         self._notice.setVisible(bool(text))
+
+    def _open_page(self) -> None:
+        """In the browser: terms are accepted there."""
+        QDesktopServices.openUrl(QUrl(self._address))
 
     def _toggle_text(self) -> None:
         self._text.setVisible(self._text.isHidden())

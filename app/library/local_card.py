@@ -125,7 +125,7 @@ class LocalCard(QFrame):
             figures.set_details(self._figures.details_of(model))
             grid.addWidget(figures, place, 4)
         else:
-            state = ElidingLabel(word(model.state.value), "caution")
+            state = ElidingLabel(state_text(model), "caution")
             state.set_details(model.problem)
             grid.addWidget(state, place, 4)
         if is_loaded:
@@ -181,6 +181,13 @@ class LocalCard(QFrame):
         self._head.setSpacing(px(6))
         if self._models or self._folders:
             self.show_models(self._models, self._loaded, self._folders)
+
+
+def state_text(model: FoundModel) -> str:
+    """Why it cannot be loaded, in a few words."""
+    if model.state is FileState.MISSING and model.num_parts > len(model.paths):
+        return tr("{count} of {total} files are here", count=len(model.paths), total=model.num_parts)
+    return word(model.state.value)
 
 
 def origin_text(model: FoundModel) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QShowEvent
-from PySide6.QtWidgets import QInputDialog, QLineEdit, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLineEdit, QMenu, QVBoxLayout, QWidget
 
 from app.downloads.download_card import DownloadCard
 from app.library.hub_results import HubResults
@@ -70,15 +70,17 @@ class ModelsPage(QWidget):
     def _lay_out(self) -> None:
         bar = PageBar(self._theme, tr("Models"), self.bar)
         bar.closed.connect(self.closed)
+        self._notice_row = QHBoxLayout()  # above what scrolls: whatever is asked is in sight
+        self._notice_row.addWidget(self.notice_bar)
         self._scroll = scroll = ScrollingColumn(self._theme, tr("Models"), _COLUMN_PX, 12)
         scroll.column.addWidget(self.results.head)
-        scroll.column.addWidget(self.notice_bar)
         for widget in (self.results, self._download_part, self._starter, self.local, self._storage):
             scroll.column.addWidget(widget)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(bar)
+        whole.addLayout(self._notice_row)
         whole.addWidget(scroll, 1)
 
     def _wire(self) -> None:
@@ -226,7 +228,7 @@ class ModelsPage(QWidget):
             name=f"{model.name} {model.quantization}".strip(),
             files_size=size_text(model.size),
         )
-        self.notice_bar.show_text(question, action_name=tr("Delete"), action=lambda: self._work.delete(model))
+        self.notice_bar.ask(question, tr("Delete"), lambda: self._work.delete(model))
 
     def _choose_import(self) -> None:
         paths = choose_files(self, tr("Add model files"), tr("Models (*.gguf);;All files (*)"))
@@ -276,6 +278,7 @@ class ModelsPage(QWidget):
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
+        self._notice_row.setContentsMargins(px(20), px(8), px(20), 0)
         self._download_box.setSpacing(px(12))
 
 

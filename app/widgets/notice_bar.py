@@ -1,10 +1,13 @@
-"""A bar with one sentence and at most one thing to do about it. It never takes the focus or covers anything."""
+"""A bar with one sentence and at most one thing to do about it.
+
+It covers nothing, and takes the focus only where the person began something that it asks about.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app.theme import Theme
@@ -59,6 +62,11 @@ class NoticeBar(QFrame):
             self._timer.start(for_ms)
         self.show()
         announce(self, text)
+
+    def ask(self, text: str, action_name: str, action: Callable[[], object]) -> None:
+        """Ask back: whoever works with the keyboard is at the answer."""
+        self.show_text(text, action_name=action_name, action=action)
+        self._action_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def withdraw(self, text: str) -> None:
         """``text`` is true no longer; another sentence stays."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, Qt, Signal
+import itertools
+
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.theme import Theme
@@ -12,6 +14,7 @@ from app.widgets.label import Label
 
 _BAR_PX = 48
 _MARGIN_PX = 20
+_ROW_PX = 10  # between the middles of what stands in one row, at most
 
 
 class PageBar(QWidget):
@@ -47,7 +50,7 @@ class PageBar(QWidget):
 class ScrollingColumn(QScrollArea):
     """One column in the middle, as wide as there is room for up to a measure; it scrolls up and down alone.
 
-    What gets the focus by Tab is scrolled into sight.
+    What gets the focus by Tab is scrolled into sight, and Tab goes from the top down, whatever was made first.
 
     Attributes:
         column: the layout to put the cards into, from the top.
@@ -73,6 +76,12 @@ class ScrollingColumn(QScrollArea):
         self._row.addWidget(self._body, 1000)
         self._row.addStretch(1)
         self.setWidget(self._holder)
+        self._order: list[QWidget] = []
+        self._ordering = QTimer(self)
+        self._ordering.setSingleShot(True)
+        self._ordering.setInterval(0)
+        self._ordering.timeout.connect(self._order_tabs)
+        self._body.installEventFilter(self)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
 
@@ -84,6 +93,35 @@ class ScrollingColumn(QScrollArea):
     def show_top(self) -> None:
         """Scroll to the beginning."""
         self.verticalScrollBar().setValue(0)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._body and event.type() == QEvent.Type.LayoutRequest:
+            self._ordering.start()  # cards came or went; once they have their places
+        return super().eventFilter(watched, event)
+
+    def _order_tabs(self) -> None:
+        """Row by row; what is hidden or cannot have the focus takes no part."""
+        if not self.isVisible():
+            return
+        widgets = [
+            widget
+            for widget in self._body.findChildren(QWidget)
+            if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisibleTo(self._body)
+        ]
+        places = {widget: widget.mapTo(self._body, widget.rect().center()) for widget in widgets}
+        widgets.sort(key=lambda widget: places[widget].y())
+        rows: list[list[QWidget]] = []
+        for widget in widgets:
+            if rows and places[widget].y() - places[rows[-1][-1]].y() < self._theme.px(_ROW_PX):
+                rows[-1].append(widget)
+            else:
+                rows.append([widget])
+        order = [widget for row in rows for widget in sorted(row, key=lambda each: places[each].x())]
+        if order == self._order:
+            return
+        self._order = order
+        for first, second in itertools.pairwise(order):
+            QWidget.setTabOrder(first, second)
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

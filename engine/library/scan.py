@@ -83,6 +83,12 @@ class FoundModel:
     problem: str = ""
     repository: str = ""
 
+    @property
+    def num_parts(self) -> int:
+        """Files that the model consists of, those that are missing included."""
+        shard = shard_of(self.path.name)
+        return max(shard.count if shard is not None else 1, len(self.paths))
+
 
 @dataclass(frozen=True)
 class _Candidate:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtCore import QMimeData, QUrl
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -20,6 +21,7 @@ from app.downloads.queue import DownloadQueue
 from app.library.hub_card import card_text, count_text
 from app.library.hub_search import HubSearch
 from app.library.library import ModelLibrary
+from app.library.local_card import state_text
 from app.library.model_figures import ModelFigures
 from app.library.models_page import ModelsPage, _dropped
 from app.library.models_work import ModelsWork, person_folders
@@ -32,7 +34,7 @@ from app.theme import Theme
 from app.widgets.buttons import ChoiceButton
 from app.widgets.label import ElidingLabel
 from engine.advisor.speeds import guessed_speeds
-from engine.library import FoundModel, Origin, Place
+from engine.library import FileState, FoundModel, Origin, Place
 from engine.protocol import FinishReason, RequestFinished, RequestStats
 from tests.app.fake_engine import FakeEngine, model_info
 from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
@@ -185,6 +187,31 @@ def test_pause_resume_and_cancel(page: ModelsPage, hub: LoopbackHub, qtbot: QtBo
     qtbot.waitUntil(lambda: not list((tmp_path / "models" / ".downloads").iterdir()), timeout=WAIT_MS)
 
 
+def test_tab_goes_from_the_top_down(page: ModelsPage, qtbot: QtBot, smollm2_path: Path) -> None:
+    """The results stand above the library, which was made before them."""
+    os.symlink(smollm2_path, page._work.library.folder / "mine-Q4_1.gguf")
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: "mine" in _texts(page), timeout=WAIT_MS)
+    page.activateWindow()
+    page.results.ask("smol")
+    download = "Download: Smol Q4_1"
+    qtbot.waitUntil(lambda: download in _names(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: page._scroll._order != [] and not page._scroll._ordering.isActive(), timeout=WAIT_MS)
+    page.first_focus.setFocus()
+    visited = []
+    for _ in range(14):
+        QTest.keyClick(page.window().focusWidget(), Qt.Key.Key_Tab)
+        reached = page.window().focusWidget()
+        visited.append(reached.accessibleName() or (reached.text() if isinstance(reached, QAbstractButton) else ""))
+    wanted = ["Author", download, "About this model", "More by acme", "Its page at the hub", "Add a file…",
+              "Add a folder…", "Chat with mine", "More for mine", "Access token…"]  # fmt: skip
+    assert [name for name in visited if name in wanted] == wanted
+
+
+def _names(page: ModelsPage) -> list[str]:
+    return [button.accessibleName() for button in page.findChildren(QAbstractButton) if button.isVisibleTo(page)]
+
+
 def test_what_is_left_of_an_unknown_download_can_be_deleted(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     folder = tmp_path / "models" / ".downloads" / "0123456789abcdef0123"
     folder.mkdir(parents=True)
@@ -262,6 +289,8 @@ def test_delete_asks_names_and_frees(page: ModelsPage, qtbot: QtBot) -> None:
     assert "damaged" in [label.whole_text for label in page.local.findChildren(ElidingLabel)]
     page._ask_delete(page._work.library.models[0])
     assert page.notice_bar.text == "Delete broken Q4_0 (2 MB, 1 file)?"
+    assert page.window().focusWidget() is _button(page, "Delete")
+    assert not page._scroll.isAncestorOf(page.notice_bar)  # a question is in sight wherever the page is scrolled to
     _button(page, "Delete").click()
     qtbot.waitUntil(lambda: "2 MB are free again" in page.notice_bar.text, timeout=WAIT_MS)
     assert not path.exists()
@@ -409,6 +438,16 @@ def test_the_models_folder_moves(page: ModelsPage, qtbot: QtBot, tmp_path: Path)
     page._work.move_folder(tmp_path / "elsewhere")
     qtbot.waitUntil(lambda: page._work.library.folder == tmp_path / "elsewhere", timeout=WAIT_MS)
     assert (tmp_path / "elsewhere" / "a.gguf").exists()
+
+
+def test_a_set_with_holes_says_how_much_is_here(tmp_path: Path) -> None:
+    path = tmp_path / "m-Q4_0-00001-of-00003.gguf"
+    paths = (path, tmp_path / "m-Q4_0-00003-of-00003.gguf")
+    assert (
+        state_text(FoundModel(path, "m", Origin.OWN, paths=paths, state=FileState.MISSING))
+        == "2 of 3 files are here"
+    )
+    assert state_text(FoundModel(path, "m", Origin.OWN, paths=paths[:1], state=FileState.DAMAGED)) == "damaged"
 
 
 def test_only_model_files_can_be_dropped() -> None:
