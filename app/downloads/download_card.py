@@ -86,7 +86,7 @@ class DownloadCard(QFrame):
 def name_of(row: DownloadRow) -> str:
     """Model and version; what is left of an unknown download has neither."""
     if not row.repository:
-        return tr("Parts of an interrupted download")
+        return tr("Left over")
     return f"{row.repository.rpartition('/')[2].removesuffix('-GGUF')} · {row.label}"
 
 

@@ -36,6 +36,10 @@ CLOSING_WAIT_S = 0.2
 LOOK_AGAIN_MS = 5 * 60 * 1000  # whether to measure the kernels
 
 
+class _ClosedError(Exception):
+    """The program ends: what was begun is undone."""
+
+
 @dataclass(frozen=True)
 class MachineFacts:
     """Of this machine: bytes, and bytes a second; ``bandwidth`` 0 is not measured."""
@@ -145,8 +149,8 @@ class ModelsWork(QObject):
             else:
                 self._on_error(error)
 
-        self.notice.emit(tr("Reading all of {name}…", name=model.name))
-        self._run(lambda: verify(model, self.library.folder), self.notice.emit, on_error)
+        report = self._progress(tr("Reading all of {name}…", name=model.name))
+        self._run(lambda: verify(model, self.library.folder, report), self.notice.emit, on_error)
 
     def repair(self, model: FoundModel) -> None:
         """Do what helps a model that cannot be used; nothing where nothing does."""
@@ -205,7 +209,8 @@ class ModelsWork(QObject):
             self._changed()
 
         for path in paths:
-            self._run(partial(import_model, path, self.library.folder, ImportMode(mode)), on_imported)
+            report = self._progress(tr("Bringing {name} into the models folder…", name=path.name))
+            self._run(partial(import_model, path, self.library.folder, ImportMode(mode), report), on_imported)
 
     def add_folder(self, folder: Path) -> None:
         """Look through another folder, too."""
@@ -224,15 +229,14 @@ class ModelsWork(QObject):
         """Move the models folder, which takes effect for all that comes."""
         from engine.library.files import move_folder
 
-        self.notice.emit(tr("Moving the models to {folder}…", folder=target))
-
         def on_moved(_result: object) -> None:
             self.library.folder = target
             self.queue.set_folder(target)
             self.notice.emit(tr("The models lie in {folder} now.", folder=target))
             self._changed()
 
-        self._run(lambda: move_folder(self.library.folder, target, self._paths.models), on_moved)
+        report = self._progress(tr("Moving the models to {folder}…", folder=target))
+        self._run(lambda: move_folder(self.library.folder, target, self._paths.models, report), on_moved)
 
     def set_token(self, token: str) -> None:
         """Keep the access token for the hub."""
@@ -256,6 +260,22 @@ class ModelsWork(QObject):
         self._runner.close(CLOSING_WAIT_S)
 
     # ------------------------------------------------------------------------------------ in the runner
+
+    def _progress(self, text: str) -> Callable[[int, int], None]:
+        """Say what begins, and then how far it is; closing the program breaks it off."""
+        self.notice.emit(text)
+        told = 0
+
+        def report(done: int, total: int) -> None:
+            nonlocal told
+            if self._is_closed:
+                raise _ClosedError
+            percent = 10 * (10 * done // max(total, 1))  # in steps: each is read out to who cannot see it
+            if told < percent < 100:
+                told = percent
+                self._runner.post(self.notice.emit, f"{text} {percent} %")
+
+        return report
 
     def _run(
         self,

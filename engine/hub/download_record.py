@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path, PurePosixPath
 
+import filelock
+
 from engine.errors import DownloadError
 from engine.hub.names import RemoteFile, is_repository, why_unsafe
 
@@ -25,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 DOWNLOADS_FOLDER = ".downloads"
 RECORD_NAME = "download.json"
+LOCK_NAME = "lock"  # held by the process that works in a folder
+COPY_PREFIX = "copy-"  # of the folder of a file that is copied into the models folder
 FORMAT = 1
 MAX_RECORD_BYTES = 1 << 22
 ORPHANS_KEPT_S = 7 * 86400.0
@@ -145,13 +149,22 @@ def take_orphans(models_folder: Path, older_than_s: float = ORPHANS_KEPT_S) -> d
     kept = {}
     for folder in sorted(orphans):
         with contextlib.suppress(OSError):
-            newest = max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
+            parts = list(folder.glob("*.part"))
+            newest = max(path.stat().st_mtime for path in parts or [folder])
             if time.time() - newest > older_than_s:
                 _log.info("parts of an unknown download are deleted: %s", folder)
                 shutil.rmtree(folder, ignore_errors=True)
-            elif num_bytes := part_bytes(folder):
+            elif (num_bytes := part_bytes(folder)) and not _is_worked_on(folder):
                 kept[folder] = num_bytes
     return kept
+
+
+def _is_worked_on(folder: Path) -> bool:
+    try:
+        with filelock.FileLock(folder / LOCK_NAME, timeout=0):
+            return False
+    except filelock.Timeout:
+        return True
 
 
 def part_bytes(folder: Path) -> int:

@@ -19,7 +19,9 @@ from engine.errors import DiskFullError, DownloadError, EngineError
 from engine.hub.client import HubClient
 from engine.hub.download_item import DownloadItem, DownloadRow, has_size
 from engine.hub.download_record import (
+    COPY_PREFIX,
     DOWNLOADS_FOLDER,
+    LOCK_NAME,
     DownloadRecord,
     DownloadState,
     part_bytes,
@@ -40,6 +42,8 @@ UNKNOWN_PARTS = (
     "What they belong to is no longer known. Download the same version again and it goes on with them, "
     "or delete them."
 )
+
+UNFINISHED_COPY = "Copying a file into the models folder was interrupted: add the file again, and delete this."
 
 Connect = Callable[[str], HubClient]
 
@@ -80,7 +84,8 @@ class Downloads:
         with self._lock:
             for folder, num_bytes in take_orphans(self.models_folder).items():
                 if folder.name not in self._items:
-                    self._left[folder.name] = _left_row(folder.name, num_bytes, UNKNOWN_PARTS)
+                    message = UNFINISHED_COPY if folder.name.startswith(COPY_PREFIX) else UNKNOWN_PARTS
+                    self._left[folder.name] = _left_row(folder.name, num_bytes, message)
             for folder, record in read_records(self.models_folder):
                 if record.id not in self._items and record.state is not DownloadState.DONE:
                     if record.state is DownloadState.RUNNING:
@@ -226,7 +231,7 @@ class Downloads:
         """The life of a download's thread."""
         state, message = DownloadState.DONE, ""
         try:
-            with filelock.FileLock(item.folder / "lock", timeout=0):
+            with filelock.FileLock(item.folder / LOCK_NAME, timeout=0):
                 DownloadWork(item, stop, self.models_folder, self._policy, self._on_change).run(self._connect)
         except Stopped:
             self._after_stop(item)

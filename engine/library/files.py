@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import Path
 
+import filelock
+
 from engine.errors import DiskFullError, EngineError
 from engine.gguf import check_model_file, shard_paths
+from engine.hub.download_record import COPY_PREFIX, DOWNLOADS_FOLDER, LOCK_NAME
 from engine.hub.download_work import reserve_bytes
 from engine.hub.transfer import disk_fault
 from engine.library.hashes import keep_hashes, known_hash
@@ -60,25 +63,25 @@ def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress:
     total = sum(source.stat().st_size for source in sources)
     if mode is not ImportMode.LINK:
         _check_room(models_folder, 0 if mode is ImportMode.MOVE and _same_disk(path, models_folder) else total)
-    made: list[Path] = []
+    undo = contextlib.ExitStack()
     try:
         models_folder.mkdir(parents=True, exist_ok=True)
         done = 0
         for source, target in zip(sources, targets, strict=True):
-            made.append(target)
             if mode is ImportMode.LINK:
                 os.symlink(source.absolute(), target)
+                undo.callback(target.unlink)
             elif mode is ImportMode.MOVE and _same_disk(source, models_folder):
                 os.replace(source, target)
-                made.remove(target)
+                undo.callback(os.replace, target, source)
             else:
-                _copy(source, target, lambda count, done=done: on_progress(done + count, total))  # type: ignore[misc]
-            done += source.stat().st_size if source.exists() else target.stat().st_size
+                _copy_in(source, target, models_folder, lambda n, done=done: on_progress(done + n, total))  # type: ignore[misc]
+                undo.callback(target.unlink)
+            done += target.stat().st_size
             on_progress(done, total)
     except BaseException as error:
-        for target in made:
-            with contextlib.suppress(OSError):
-                target.unlink()
+        with contextlib.suppress(OSError):
+            undo.close()
         if isinstance(error, OSError):
             raise disk_fault(error, targets[0], total) from error
         raise
@@ -192,9 +195,28 @@ def _copy_tree(old: Path, new: Path, on_progress: OnProgress) -> None:
         raise
 
 
-def _copy(source: Path, target: Path, on_bytes: Callable[[int], None]) -> None:
+def _copy_in(source: Path, target: Path, models_folder: Path, on_bytes: Callable[[int], None]) -> None:
+    """Copy a file by way of the downloads' folder: what a kill leaves of it is seen there, and can be deleted."""
+    name = hashlib.sha256(str(source).encode("utf-8", "surrogateescape")).hexdigest()[:20]
+    folder = models_folder / DOWNLOADS_FOLDER / f"{COPY_PREFIX}{name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / LOCK_NAME, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise LibraryError(f"{source.name} is being copied already.") from None
+    try:
+        _copy(source, target, on_bytes, folder / "00000.part")
+    finally:
+        lock.release()
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.parent.rmdir()  # where it is empty
+
+
+def _copy(source: Path, target: Path, on_bytes: Callable[[int], None], part: Path | None = None) -> None:
     """Copy a file under a name that is no model's until it is whole."""
-    part = target.with_name(f"{target.name}.part")
+    part = part or target.with_name(f"{target.name}.part")
     try:
         with open(source, "rb") as reading, open(part, "wb") as writing:
             done = 0

@@ -24,7 +24,7 @@ from app.library.library import ModelLibrary
 from app.library.local_card import state_text
 from app.library.model_figures import ModelFigures
 from app.library.models_page import ModelsPage, _dropped
-from app.library.models_work import ModelsWork, person_folders
+from app.library.models_work import ModelsWork, _ClosedError, person_folders
 from app.library.search_wish import SearchWish
 from app.library.starters import starter_offers
 from app.model_session import ModelSession
@@ -220,7 +220,7 @@ def test_what_is_left_of_an_unknown_download_can_be_deleted(page: ModelsPage, qt
     qtbot.waitUntil(lambda: "3 MB · What they belong to is no longer known" in _texts(page), timeout=WAIT_MS)
     card = page._downloads[folder.name]
     assert [button.text() for button in card.findChildren(QAbstractButton) if not button.isHidden()] == ["Delete"]
-    _button(page, "Delete: Parts of an interrupted download").click()
+    _button(page, "Delete: Left over").click()
     qtbot.waitUntil(lambda: not folder.exists() and folder.name not in page._downloads, timeout=WAIT_MS)
 
 
@@ -307,6 +307,20 @@ def test_import_verify_and_add_a_folder(page: ModelsPage, qtbot: QtBot, tmp_path
     qtbot.waitUntil(lambda: "Fireside" in {m.origin.value for m in page._work.library.models}, timeout=WAIT_MS)
     page._work.verify(page._work.library.models[0])
     qtbot.waitUntil(lambda: "sound header" in page.notice_bar.text, timeout=WAIT_MS)
+
+
+def test_long_work_says_how_far_it_is_and_ends_with_the_program(page: ModelsPage, qtbot: QtBot) -> None:
+    work, said = page._work, []
+    work.notice.connect(said.append)
+    report = work._progress("Reading all of x…")
+    for done in (1, 35, 36, 90, 100):
+        report(done, 100)
+    qtbot.waitUntil(lambda: len(said) == 3, timeout=WAIT_MS)
+    assert said == ["Reading all of x…", "Reading all of x… 30 %", "Reading all of x… 90 %"]
+    work._is_closed = True
+    with pytest.raises(_ClosedError):
+        report(50, 100)
+    work._is_closed = False
 
 
 def test_a_measured_speed_replaces_the_estimate(page: ModelsPage, qtbot: QtBot, smollm2_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from engine.errors import DownloadError
 from engine.hub import transfer as transfer_module
 from engine.hub.client import HubClient
-from engine.hub.download_record import ORPHANS_KEPT_S, DownloadState
+from engine.hub.download_record import ORPHANS_KEPT_S, DownloadState, take_orphans
 from engine.hub.names import RemoteFile, Version
 from engine.library.files import total_size
 from tests.engine.hub.loopback import Fault, LoopbackHub
@@ -255,6 +255,16 @@ def test_parts_without_a_record_can_be_deleted(person: Person) -> None:
     person.downloads.cancel(left.id)
     assert person.downloads.rows() == []
     assert not folder.exists()
+
+
+def test_parts_that_were_looked_at_grow_old_all_the_same(tmp_path: Path) -> None:
+    part = tmp_path / ".downloads" / "x" / "00000.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(bytes(10))
+    assert take_orphans(tmp_path) == {part.parent: 10}
+    os.utime(part, (time.time() - ORPHANS_KEPT_S - 60,) * 2)
+    assert take_orphans(tmp_path) == {}
+    assert not part.parent.exists()
 
 
 def test_a_download_whose_folder_has_another_name_goes_on(person: Person, model_bytes: bytes) -> None:

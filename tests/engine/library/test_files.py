@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from engine.errors import DiskFullError, ModelFileError, NotGGUFError
+from engine.hub.client import HubClient
+from engine.hub.downloads import Downloads
 from engine.library import Origin, describe, models_folder
 from engine.library import files as files_module
 from engine.library.files import ImportMode, LibraryError, delete, import_model, move_folder, total_size, verify
@@ -75,6 +77,43 @@ def test_a_stopped_import_leaves_nothing(tmp_path: Path, folder: Path) -> None:
         import_model(source, folder, ImportMode.COPY, stop)
     assert source.exists()
     assert not list(folder.iterdir())
+
+
+def test_a_stopped_move_puts_back_what_it_moved(tmp_path: Path, folder: Path) -> None:
+    parts = [{f"t{number}": np.zeros((8, 8), np.float32)} for number in range(2)]
+    (tmp_path / "there").mkdir()
+    sources = write_shards(tmp_path / "there", "s", {"general.architecture": "llama"}, parts)
+
+    def stop(done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_model(sources[0], folder, ImportMode.MOVE, stop)
+    assert all(source.exists() for source in sources)
+    assert not list(folder.iterdir())
+
+
+def test_what_a_kill_leaves_of_a_copy_is_seen_and_can_be_deleted(tmp_path: Path, folder: Path) -> None:
+    source = _model(tmp_path / "a.gguf")
+    copying = Downloads(folder, HubClient)
+
+    def look(_done: int, _total: int) -> None:
+        if not list(folder.glob("*.gguf")):
+            copying.start()  # another part of the program looks meanwhile: this copy is alive
+
+    import_model(source, folder, ImportMode.COPY, look)
+    assert copying.rows() == []
+    left = folder / ".downloads" / "copy-0123"
+    left.mkdir(parents=True)
+    (left / "00000.part").write_bytes(bytes(5000))
+    downloads = Downloads(folder, HubClient)
+    downloads.start()
+    (row,) = downloads.rows()
+    assert row.num_received == 5000
+    assert row.message.startswith("Copying a file into the models folder was interrupted")
+    downloads.cancel(row.id)
+    assert not left.exists()
 
 
 def test_an_import_that_does_not_fit_is_refused(
