@@ -93,11 +93,15 @@ class BlockStream:
                 spans = spans[-1:]
                 self._open_source = tail
         if len(spans) == 1 and len(self._open_source) > MAX_OPEN_CHARACTERS:
-            cut = _place_to_cut(self._open_source, spans[0][0])
-            if cut:
-                finished += tuple(block for block, _ in self._spans(self._open_source[:cut]))
-                self._open_source = self._open_source[cut:]
-                spans = self._spans(self._open_source)
+            rest = self._open_source
+            while len(rest) > MAX_OPEN_CHARACTERS and (cut := _place_to_cut(rest, spans[0][0])):
+                finished += tuple(block for block, _ in self._spans(rest[:cut]))
+                rest = rest[cut:]
+                if not _is_paragraph(spans[0][0]):
+                    break
+            if len(rest) < len(self._open_source):
+                self._open_source = rest
+                spans = self._spans(rest)
         return BlockUpdate(finished, tuple(block for block, _ in spans))
 
     def finish(self) -> BlockUpdate:
@@ -151,9 +155,9 @@ def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
 def _place_to_cut(source: str, block: Block) -> int:
     """Where a paragraph (at a line or word) or list (at an item) that is too long can be parted; 0 is nowhere."""
     kind = block.tokens[0].type if block.tokens else ""
-    if kind == "paragraph_open":
+    if _is_paragraph(block):
         half = MAX_OPEN_CHARACTERS // 2
-        return max(source.rfind("\n", half) + 1, source.rfind(" ", half) + 1)
+        return max(source.rfind(space, half, MAX_OPEN_CHARACTERS) + 1 for space in "\n ")
     if kind in {"bullet_list_open", "ordered_list_open"}:
         starts = [
             token.map[0]
@@ -162,6 +166,10 @@ def _place_to_cut(source: str, block: Block) -> int:
         ]
         return sum(map(len, source.splitlines(keepends=True)[: starts[-1]])) if len(starts) > 1 else 0
     return 0
+
+
+def _is_paragraph(block: Block) -> bool:
+    return bool(block.tokens) and block.tokens[0].type == "paragraph_open"
 
 
 def _close(block: Block) -> Block:

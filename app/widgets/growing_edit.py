@@ -12,6 +12,8 @@ from app.theme import Theme
 
 LONG_CHARACTERS = 2500
 LONG_LINES = 40
+MAX_PLAIN_CHARACTERS = 50_000
+"""A longer text would be laid out anew with each key; it is attached even when it is pasted plainly."""
 
 
 class GrowingEdit(QPlainTextEdit):
@@ -94,7 +96,8 @@ class GrowingEdit(QPlainTextEdit):
             self.files_given.emit(paths)
         elif source.hasText():
             text = source.text()
-            if self.takes_attachments and is_long(text) and not self._pastes_plainly:
+            is_wanted_here = self._pastes_plainly and len(text) <= MAX_PLAIN_CHARACTERS
+            if self.takes_attachments and is_long(text) and not is_wanted_here:
                 self.long_text_pasted.emit(text)
             else:
                 self.insertPlainText(text)

@@ -210,6 +210,9 @@ def test_a_long_paste_and_dropped_files_are_attached(theme: Theme, qtbot: QtBot,
     qtbot.keyClick(composer.edit, Qt.Key.Key_V, modifiers)
     assert (len(pasted), composer.text) == (1, long)
     composer.clear_text()
+    clipboard.setText("word " * 70_000)
+    qtbot.keyClick(composer.edit, Qt.Key.Key_V, modifiers)
+    assert (len(pasted), composer.text) == (2, ""), "too long to be edited: it is attached all the same"
     clipboard.setText("short")
     qtbot.keyClick(composer.edit, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
     assert composer.text == "short"

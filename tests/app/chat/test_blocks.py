@@ -117,6 +117,15 @@ def test_no_block_stays_open_for_ever() -> None:
         assert text.count(line.split()[-1]) == 2000
 
 
+@pytest.mark.parametrize("space", [" ", "\n"])
+def test_a_paragraph_of_350_kb_comes_in_pieces_that_are_quick_to_lay_out(space: str) -> None:
+    source = space.join(str(number) for number in range(60_000))[:350_000]
+    blocks = parse_blocks(source)
+    texts = ["".join(t.content for t in block.tokens if t.type == "inline") for block in blocks]
+    assert max(map(len, texts)) <= MAX_OPEN_CHARACTERS
+    assert " ".join(texts).split() == source.split(), "nothing is lost"
+
+
 @pytest.mark.parametrize("text", ["<smirk> waffles", "<script>x</script>", "<b onmouseover=x>", "<img src=h>"])
 def test_html_is_text(text: str) -> None:
     (block,) = parse_blocks(text)
