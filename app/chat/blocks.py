@@ -82,6 +82,13 @@ class BlockStream:
 
     def push(self, text: str) -> BlockUpdate:
         """Add ``text``; costs time in the length of the open block, not of the answer."""
+        finished: tuple[Block, ...] = ()
+        for start in range(0, len(text), MAX_OPEN_CHARACTERS):  # the parser's time grows faster than a block
+            update = self._push(text[start : start + MAX_OPEN_CHARACTERS])
+            finished += update.finished
+        return BlockUpdate(finished, update.open if text else self._push("").open)
+
+    def _push(self, text: str) -> BlockUpdate:
         self._open_source += text
         spans = self._spans(self._open_source)
         finished: tuple[Block, ...] = ()
