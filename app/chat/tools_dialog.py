@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.theme import Theme
 from app.translation import tr, trn
 from app.widgets.buttons import LookButton
 from app.widgets.label import Label
+from app.widgets.use_dialog import UseDialog
 from engine.errors import InputError
 from engine.tools import parse_tools
 
@@ -24,19 +25,15 @@ EXAMPLE = """[
 ]"""
 
 
-class ToolsDialog(QDialog):
+class ToolsDialog(UseDialog):
     """Lets the person list functions.
 
     Attributes:
         edit: the list as text; empty for none.
-        use: enabled while the list can be used.
     """
 
     def __init__(self, text: str, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(tr("Functions that the model may call"))
-        px = theme.px
-        self.resize(px(620), px(460))
+        super().__init__(tr("Functions that the model may call"), 620, 460, theme, parent)
         help_text = Label(
             tr(
                 "A JSON list, each with a name, a description and a JSON Schema of its parameters. Fireside runs "
@@ -56,22 +53,10 @@ class ToolsDialog(QDialog):
         self.verdict.setWordWrap(True)
         example = LookButton(theme, tr("Insert an example"))
         example.clicked.connect(lambda: self.edit.setPlainText(EXAMPLE))
-        cancel = LookButton(theme, tr("Cancel"))
-        cancel.clicked.connect(self.reject)
-        self.use = LookButton(theme, tr("Use"), "primary")
-        self.use.clicked.connect(self.accept)
-        buttons = QHBoxLayout()
-        buttons.addWidget(example)
-        buttons.addStretch(1)
-        buttons.addWidget(cancel)
-        buttons.addWidget(self.use)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(px(16), px(16), px(16), px(16))
-        column.setSpacing(px(12))
-        column.addWidget(help_text)
-        column.addWidget(self.edit, 1)
-        column.addWidget(self.verdict)
-        column.addLayout(buttons)
+        self.buttons.insertWidget(0, example)
+        self.content.addWidget(help_text)
+        self.content.addWidget(self.edit, 1)
+        self.content.addWidget(self.verdict)
         self.edit.textChanged.connect(self._check)
         self._check()
 
