@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from engine.hub.names import Version
 
 CLOSING_WAIT_S = 0.2
-LOOK_AGAIN_MS = 5 * 60 * 1000  # whether to measure the kernels
+LOOK_AGAIN_MS = 5 * 60_000, 60 * 60_000  # whether to measure the kernels; ever less often where it was done
 
 
 class _ClosedError(Exception):
@@ -96,7 +96,7 @@ class ModelsWork(QObject):
         self._is_engine_busy = is_engine_busy
         self._has_looked = False
         self._looks = QTimer(self)
-        self._looks.setInterval(LOOK_AGAIN_MS)
+        self._looks.setInterval(LOOK_AGAIN_MS[0])
         self._looks.timeout.connect(self._measure)
         self._looks.start()
         self.figures = ModelFigures(
@@ -302,6 +302,7 @@ class ModelsWork(QObject):
 
         def on_measured(has_measured: bool) -> None:
             if has_measured:
+                self._looks.setInterval(min(2 * self._looks.interval(), LOOK_AGAIN_MS[1]))
                 self._run(self._look_at_machine, self.machine_known.emit)
                 self._estimate()
 

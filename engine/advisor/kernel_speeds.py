@@ -90,19 +90,19 @@ def measure_speeds(
 ) -> Speeds:
     """Measure the types whose figures are missing, disturbed or due again; takes some seconds. The best are kept.
 
-    The first type that is disturbed ends it: it says nothing of the rest, and the machine has other things to do.
-    ``may_go_on`` is asked all the time, and its no ends it too.
+    Once a type is disturbed, those that have a figure are left for another occasion; where nothing at all can be
+    said, it ends. ``may_go_on`` is asked all the time, and its no ends it too.
     """
     kept = dict(_read())
-    wanted = _wanted(kept)
+    wanted, is_busy = _wanted(kept), False
     for type in types:
-        if type not in wanted:
+        if type not in wanted or (is_busy and type in kept):
             continue
         measured = measure_type(type, may_go_on=may_go_on)
-        if measured.bytes_per_s and measured.values_per_s:
-            kept[type] = kept.get(type, TypeSpeed()).better(measured)
-        if not measured.num_quiet:
+        if not (measured.bytes_per_s and measured.values_per_s):
             break
+        kept[type] = kept.get(type, TypeSpeed()).better(measured)
+        is_busy |= not measured.num_quiet
     if kept:
         _write(kept)
     return _speeds(kept) or guessed_speeds(num_physical_cores())

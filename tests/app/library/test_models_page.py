@@ -310,7 +310,8 @@ def test_import_verify_and_add_a_folder(page: ModelsPage, qtbot: QtBot, tmp_path
 
 
 def test_long_work_says_how_far_it_is_and_ends_with_the_program(page: ModelsPage, qtbot: QtBot) -> None:
-    work, said = page._work, []
+    work = page._work
+    said: list[str] = []
     work.notice.connect(said.append)
     report = work._progress("Reading all of x…")
     for done in (1, 35, 36, 90, 100):

@@ -187,15 +187,29 @@ def test_a_busy_machine_is_left_alone(clock: dict[str, float], monkeypatch: pyte
     assert needs_measuring()
 
 
-def test_the_first_disturbed_type_ends_the_measurement(
+def test_beside_others_each_type_is_measured_once_and_then_left_for_a_quiet_time(
     clock: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = _samples(monkeypatch, TypeSpeed(1e9, 1e9, 1), TypeSpeed(1e9, 1e9, 0), *[TypeSpeed(2e9, 2e9, 1)] * 4)
+    quiet, disturbed, nothing = TypeSpeed(2e9, 2e9, 1), TypeSpeed(1e9, 1e9, 0), TypeSpeed()
+    first, second, third, *rest = MEASURED_TYPES
+    asked = _samples(
+        monkeypatch,
+        *(quiet, disturbed, nothing),
+        *(disturbed, disturbed, *[quiet] * len(rest)),
+        *(disturbed, quiet, quiet),
+    )
     measure_speeds()
-    assert asked == list(MEASURED_TYPES[:2])
+    assert asked == [first, second, third]  # nothing can be said: it ends
     del asked[:]
     measure_speeds()
-    assert asked == list(MEASURED_TYPES[1:])  # what was undisturbed is not measured again at once
+    assert asked == [second, third, *rest]  # better than nothing; and what was undisturbed has time
+    del asked[:]
+    measure_speeds()
+    assert asked == [second]  # once more disturbed: the third has a figure
+    del asked[:]
+    measure_speeds()
+    assert asked == [second, third]
+    assert not needs_measuring()
 
 
 def test_quiet_figures_are_taken_on_several_occasions_and_the_best_stays(
