@@ -16,6 +16,7 @@ from numba.extending import register_model
 
 from engine.kernels.cpu.dot import dot_piece, dot_value, dot_width, join_values
 from engine.kernels.cpu.formats import SIGNED_BIAS
+from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.simd import (
     F32,
     F32X4,
@@ -285,28 +286,55 @@ def store_tile(count: int) -> Any:
     return define(types.void, [tile, types.int64, types.int64], emit)
 
 
+def transpose_4(b: Any, rows: Sequence[Any]) -> list[Any]:
+    """4 x 4 dwords in each half of four <8 x i32>."""
+    low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
+    even, odd = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
+    pairs = [[shuffle_value(b, rows[k], order, rows[k + 1]) for k in (0, 2)] for order in (low, high)]
+    return [shuffle_value(b, x, order, y) for x, y in pairs for order in (even, odd)]
+
+
+def _columns_of_halves(b: Any, source: Any, stride: Any) -> list[Any]:
+    """16 vectors of 4 bytes of each of 16 rows, by shuffles within 16 bytes: two for 32 bytes, on AVX2."""
+    dwords = ir.VectorType(I32, 4)
+    rows = [b.add(source, b.mul(stride, I64(row))) for row in range(16)]
+    columns = []
+    for start in range(0, 64, 16):
+        halves = []
+        for first in (0, 8):
+            pieces = [[load_value(b, rows[first + k + row], dwords, start) for k in (0, 4)] for row in range(4)]
+            halves.append(transpose_4(b, [join_values(b, piece) for piece in pieces]))
+        columns += [join_values(b, half) for half in zip(*halves, strict=True)]
+    return columns
+
+
+def _columns_of_vectors(b: Any, source: Any, stride: Any) -> list[Any]:
+    """The same by four perfect shuffles of 16 vectors, which are a transposition."""
+    rows = [load_value(b, b.add(source, b.mul(stride, I64(row))), I32X16.llvm) for row in range(16)]
+    low = [lane // 2 + 16 * (lane % 2) for lane in range(16)]
+    high = [lane + 8 for lane in low]
+    for _ in range(4):
+        rows = [shuffle_value(b, rows[i // 2], (low, high)[i % 2], rows[i // 2 + 8]) for i in range(16)]
+    return rows
+
+
 def transpose_16(zero: int, planes: int = 1) -> Any:
     """Makes ``f(source, stride, target)``: 16 rows of 64 bytes to 16 vectors that hold 4 bytes of each row.
 
     Each byte gets ``zero`` added. With two ``planes`` a vector of low nibbles and one of high nibbles are stored
-    instead of each. Four perfect shuffles of 16 vectors are a transposition.
+    instead of each.
     """
-    dwords = I32X16.llvm
+    columns_of = _columns_of_halves if ISA is InstructionSet.AVX2 else _columns_of_vectors
 
     def emit(b: Any, source: Any, stride: Any, target: Any) -> None:
-        rows = [load_value(b, b.add(source, b.mul(stride, I64(row))), dwords) for row in range(16)]
+        columns = [b.bitcast(column, U8X64.llvm) for column in columns_of(b, source, stride)]
         if zero:
             added = constant(U8X64.llvm, zero - 256 if zero > 127 else zero)
-            rows = [b.bitcast(b.add(b.bitcast(row, U8X64.llvm), added), dwords) for row in rows]
-        low = [lane // 2 + 16 * (lane % 2) for lane in range(16)]
-        high = [lane + 8 for lane in low]
-        for _ in range(4):
-            rows = [shuffle_value(b, rows[i // 2], (low, high)[i % 2], rows[i // 2 + 8]) for i in range(16)]
+            columns = [b.add(column, added) for column in columns]
         if planes == 2:
             low, four = constant(U8X64.llvm, 15), constant(U8X64.llvm, 4)
-            bytes_of = [b.bitcast(row, U8X64.llvm) for row in rows]
-            rows = [plane for row in bytes_of for plane in (b.and_(row, low), b.lshr(row, four))]
-        for index, row in enumerate(rows):
-            b.store(row, pointer(b, b.add(target, I64(64 * index)), row.type), align=1)
+            columns = [plane for column in columns for plane in (b.and_(column, low), b.lshr(column, four))]
+        for index, column in enumerate(columns):
+            b.store(column, pointer(b, b.add(target, I64(64 * index)), column.type), align=1)
 
     return define(types.void, [types.int64] * 3, emit)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from llvmlite import ir
 from numba import types
 
-from engine.kernels.cpu.dot_tiles import Tile
+from engine.kernels.cpu.dot_tiles import Tile, transpose_4
 from engine.kernels.cpu.formats import UNIT_ORDER, UNIT_SCALES, UNIT_SUMS16, UNIT_SUMS32
 from engine.kernels.cpu.simd import (
     F32X8,
@@ -49,22 +49,11 @@ def transpose_unit(num_tiles: int) -> Any:
         for half in range(2):
             dwords = [b.bitcast(vector, ir.VectorType(I32, 16)) for vector in vectors[half::2]]
             rows = [shuffle_value(b, pair, range(k, k + 8)) for pair in dwords for k in (0, 8)]
-            for index, column in enumerate(_transpose_4(b, rows)):
+            for index, column in enumerate(transpose_4(b, rows)):
                 value = b.insert_value(value, b.bitcast(column, U8X32.llvm), 4 * half + index)
         return value
 
     return define(VECTORS, [Tile(U8X64, num_vectors)] * num_tiles, emit)
-
-
-def _transpose_4(b: Any, rows: list[Any]) -> list[Any]:
-    """4 x 4 dwords in each half of four registers."""
-    low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
-    even, odd = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
-    pairs = [
-        (shuffle_value(b, rows[0], order, rows[1]), shuffle_value(b, rows[2], order, rows[3]))
-        for order in (low, high)
-    ]
-    return [shuffle_value(b, x, order, y) for x, y in pairs for order in (even, odd)]
 
 
 def order_scales(unit: Unit) -> Any:

@@ -21,31 +21,25 @@ from engine.kernels.cpu.formats import SIGNED_BIAS
 from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.simd import (
     F32X8,
-    F32X16,
     I64,
     U8X16,
     U8X64,
-    Vector,
     call_llvm,
     constant,
     define,
     inline,
     load_f16,
-    load_u8x16,
     load_u8x64,
     load_u16,
     load_u32,
-    load_u64,
     load_value,
-    shuffle,
     shuffle_value,
     splat_f32x8,
     splat_f32x16,
-    with_constant,
 )
 from engine.kernels.cpu.units import Unit, weights_4
 from engine.kernels.cpu.units_legacy import high_nibbles, low_nibbles
-from engine.kernels.cpu.unpack_k import k_scales_and_mins
+from engine.kernels.cpu.unpack_k import scales_q2_k, scales_q3_k, scales_q4_k, scales_q6_k
 from engine.kernels.cpu.unpack_legacy import IQ4_NL_VALUES
 
 _QWORDS = ir.VectorType(I64, 8)
@@ -96,24 +90,7 @@ def _emit_spread_16(b: Any, address: Any) -> Any:
     return shuffle_value(b, load_value(b, address, U8X16.llvm), list(range(16)) * 4)
 
 
-def _bytes_to_floats(vector: Vector, source: Any, is_signed: bool = False) -> Any:
-    small = ir.VectorType(ir.IntType(8), vector.lanes)
-
-    def emit(b: Any, value: Any) -> Any:
-        integers = getattr(b, "sext" if is_signed else "zext")(
-            b.bitcast(value, small), ir.VectorType(ir.IntType(32), vector.lanes)
-        )
-        return b.sitofp(integers, vector.llvm)
-
-    return define(vector, [source], emit)
-
-
 spread_16 = define(U8X64, [types.int64], _emit_spread_16)  # the 16 bytes at an address, in all four lanes
-_floats_8 = _bytes_to_floats(F32X8, types.uint64)
-_floats_16 = _bytes_to_floats(F32X16, U8X16)
-_signed_floats_16 = _bytes_to_floats(F32X16, U8X16, is_signed=True)
-_join_8 = shuffle(F32X8, range(16), both=True)
-_low_nibbles_16, _high_nibbles_16 = with_constant(U8X16, "and_", 15), with_constant(U8X16, "lshr", 4)
 
 _pick_0022, _pick_1133 = pick_lanes((0, 0, 2, 2)), pick_lanes((1, 1, 3, 3))
 _pick_0202, _pick_1313 = pick_lanes((0, 2, 0, 2)), pick_lanes((1, 3, 1, 3))
@@ -136,9 +113,7 @@ def _make_q4_k(has_fifth_bits: bool) -> Unit:
 
     @inline
     def load_unit(source: int) -> Any:
-        scale_bytes, min_bytes = k_scales_and_mins(source + 4)
-        scales = _floats_8(scale_bytes) * splat_f32x8(load_f16(source))
-        offsets = _floats_8(min_bytes) * splat_f32x8(load_f16(source + 2))
+        scales, offsets = scales_q4_k(source)
         low, high = _picked_nibbles(source + nibbles_at)
         low_2, high_2 = _picked_nibbles(source + nibbles_at + 64)
         if has_fifth_bits:
@@ -158,7 +133,7 @@ def _halves_q6_k(nibbles: int, upper: int) -> Any:
 
 @inline
 def _load_q6_k(source: int) -> Any:
-    scales = _signed_floats_16(load_u8x16(source + 192)) * splat_f32x16(load_f16(source + 208))
+    scales = scales_q6_k(source)
     low, high = _halves_q6_k(source, source + 128)
     low_2, high_2 = _halves_q6_k(source + 64, source + 160)
     return weights_4(low, high, low_2, high_2), scales, scales * splat_f32x16(np.float32(32.0))
@@ -166,29 +141,15 @@ def _load_q6_k(source: int) -> Any:
 
 @inline
 def _load_q2_k(source: int) -> Any:
-    both = load_u8x16(source)
-    scales = _floats_16(_low_nibbles_16(both)) * splat_f32x16(load_f16(source + 80))
-    offsets = _floats_16(_high_nibbles_16(both)) * splat_f32x16(load_f16(source + 82))
+    scales, offsets = scales_q2_k(source)
     low, high = _two_bits(spread_16(source + 16)), _two_bits(spread_16(source + 32))
     low_2, high_2 = _two_bits(spread_16(source + 48)), _two_bits(spread_16(source + 64))
     return weights_4(low, high, low_2, high_2), scales, offsets
 
 
 @inline
-def _q3_k_scales(source: int) -> Any:
-    """The 16 6-bit scales of a Q3_K block, minus 32, as floats."""
-    nibbles, upper = load_u64(source), np.uint64(load_u32(source + 8))
-    four, two = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x30303030)
-    first = ((upper << np.uint64(4)) & two) | (((upper << np.uint64(2)) & two) << np.uint64(32))
-    second = (upper & two) | (((upper >> np.uint64(2)) & two) << np.uint64(32))
-    low = _floats_8((nibbles & four) | first)
-    high = _floats_8(((nibbles >> np.uint64(4)) & four) | second)
-    return _join_8(low, high) - splat_f32x16(np.float32(32.0))
-
-
-@inline
 def _load_q3_k(source: int) -> Any:
-    scales = _q3_k_scales(source + 96) * splat_f32x16(load_f16(source + 108))
+    scales = scales_q3_k(source)
     third_low, third_high = spread_16(source), spread_16(source + 16)
     low = _two_bits(spread_16(source + 32)) | _third_bits_0(third_low)
     high = _two_bits(spread_16(source + 48)) | _third_bits_0(third_high)
