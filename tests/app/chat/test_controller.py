@@ -380,3 +380,20 @@ def test_what_was_found_comes_with_a_line_of_the_message(bench: Bench) -> None:
     assert bench.controller.excerpt(chat_id) == "Tea or coffee?"
     bench.controller.search("")
     assert bench.controller.excerpt(chat_id) == ""
+
+
+def test_another_model_changes_no_message(bench: Bench) -> None:
+    bench.ask("one", "first answer")
+    bench.ask("two", "second answer")
+    before = [view.record for view in bench.controller.current_messages]
+    chats = bench.controller.conversations
+    bench.controller.load_model("other.gguf")
+    bench.qtbot.waitUntil(lambda: bench.controller.model_info is not None, timeout=3000)
+    bench.controller.eject_model()
+    bench.qtbot.waitUntil(lambda: bench.controller.model_info is None, timeout=3000)
+    bench.controller.load_model("model.gguf")
+    bench.qtbot.waitUntil(lambda: bench.controller.model_info is not None, timeout=3000)
+    assert [view.record for view in bench.controller.current_messages] == before
+    assert bench.controller.conversations == chats
+    bench.settle()
+    assert bench.context.store.read_messages(bench.controller.current_id) == before
