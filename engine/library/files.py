@@ -34,6 +34,10 @@ class LibraryError(EngineError):
     """Something that the library was asked for cannot be done."""
 
 
+class DamagedFileError(LibraryError):
+    """A file's content is not what it should be."""
+
+
 class ImportMode(str, Enum):
     """What becomes of the original."""
 
@@ -95,8 +99,8 @@ def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress:
 def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = _no_progress) -> str:
     """Read all of a model's files; returns what was found in one sentence.
 
-    Raises ModelFileError for a bad header, LibraryError for a checksum that is not the right one, or an unreadable
-    disk.
+    Raises ModelFileError for a bad header, DamagedFileError for a checksum that is not the right one, LibraryError
+    for an unreadable disk.
     """
     num_known = done = 0
     for path in shard_paths(model.path):
@@ -115,7 +119,7 @@ def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = _no
             ) from error
         expected = known_hash(path, models_folder)
         if expected and digest.hexdigest() != expected:
-            raise LibraryError(f"{path.name} is damaged: its checksum is not the right one. Download it again.")
+            raise DamagedFileError(f"{path.name} is damaged: its checksum is not the right one. Download it again.")
         num_known += bool(expected)
     if num_known == len(model.paths):
         return f"{model.name} is whole: all {done / 1e9:.2f} GB have the right checksum."

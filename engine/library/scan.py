@@ -120,6 +120,11 @@ class Scanner:
                     found.append(self._described(candidate, place))
         return sorted(found, key=lambda model: (model.name.casefold(), model.quantization, str(model.path)))
 
+    def mark_damaged(self, model: FoundModel, problem: str) -> None:
+        """Reading all of ``model`` found damage, which its header does not tell; so until its files change."""
+        damaged = replace(model, state=FileState.DAMAGED, problem=problem)
+        self._known[model.path, model.origin] = (_disk_state(model.path), damaged)
+
     def _described(self, candidate: _Candidate, place: Place) -> FoundModel:
         state = _disk_state(candidate.path)
         key = candidate.path, place.origin

@@ -427,7 +427,10 @@ def test_damage_that_verifying_finds_is_mended(
         stream.write(bytes([smollm2_path.read_bytes()[-1] ^ 1]))
     page._work.verify(model)
     qtbot.waitUntil(lambda: "checksum is not the right one" in page.notice_bar.text, timeout=WAIT_MS)
-    _button(page, "Get it again").click()
+    qtbot.waitUntil(lambda: page._work.library.models[0].state is FileState.DAMAGED, timeout=WAIT_MS)
+    row = [button.text() for button in page.local._rows.findChildren(QAbstractButton)]
+    assert row == ["Get it again", ""]  # and no "Chat"
+    _button(page, "Get it again: Smol").click()
     qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
     assert model.path.read_bytes() == smollm2_path.read_bytes()
     page._work.verify(model)

@@ -15,7 +15,16 @@ from engine.hub.client import HubClient
 from engine.hub.downloads import Downloads
 from engine.library import Origin, describe, models_folder
 from engine.library import files as files_module
-from engine.library.files import ImportMode, LibraryError, delete, import_model, move_folder, total_size, verify
+from engine.library.files import (
+    DamagedFileError,
+    ImportMode,
+    LibraryError,
+    delete,
+    import_model,
+    move_folder,
+    total_size,
+    verify,
+)
 from engine.library.hashes import keep_hashes, known_hash
 from tests.gguf_writer import write_gguf, write_shards
 
@@ -134,7 +143,7 @@ def test_verify_tells_right_wrong_and_unknown(folder: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    with pytest.raises(LibraryError, match="damaged"):
+    with pytest.raises(DamagedFileError, match="damaged"):
         verify(model, folder)
     path.write_bytes(b"")
     with pytest.raises(ModelFileError):
