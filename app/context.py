@@ -269,5 +269,6 @@ def _import_late() -> None:
             importlib.import_module(name)
     finally:
         sys.setswitchinterval(interval_s)
-        gc.freeze()  # a collection of all that was imported would hold the window up for a tenth of a second
-        gc.enable()
+        if not gc.isenabled():  # the start turned it off
+            gc.freeze()  # a collection of all that was imported would hold the window up for a tenth of a second
+            gc.enable()

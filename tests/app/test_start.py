@@ -47,3 +47,12 @@ def test_a_start_shows_the_last_chat_and_then_completes(tmp_path: Path) -> None:
     figures = json.loads(result.stdout)
     assert 0 < figures["painted_ms"] < figures["chat_ms"]
     assert figures["stall_ms"] > 0, "it came to its end after all was imported"
+
+
+def test_garbage_is_collected_again_once_all_is_imported() -> None:
+    code = (
+        "import gc; from app.context import _import_late; gc.disable(); _import_late();"
+        "frozen = gc.get_freeze_count(); _import_late(); print(gc.isenabled(), 0 < frozen == gc.get_freeze_count())"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True)
+    assert result.stdout.split() == ["True", "True"]
