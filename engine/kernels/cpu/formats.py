@@ -17,7 +17,8 @@ INT8, a row of K values in blocks of 32, K padded with zeros to ``padded`` value
         q       [padded / 4][TOKEN_TILE][4] bytes
         scale, sum32 [padded / 32][TOKEN_TILE] float32, sum16 [padded / 16][TOKEN_TILE] float32
         bias32, bias16 like sum32 and sum16, int32, -SIGNED_BIAS * sum of q: where a signed weight is stored plus
-                SIGNED_BIAS because the processor multiplies unsigned by signed, the dot product starts here
+                SIGNED_BIAS because the processor multiplies unsigned by signed, the dot product starts here;
+                on AVX2 two int16, the negated sum of the first two of each four q and that of the last two
 
 FLOAT32: up to MATVEC_TOKENS rows one after the other, padded with zeros to a multiple of 16; more rows as tiles
 [padded][TOKEN_TILE].

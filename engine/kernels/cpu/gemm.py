@@ -135,13 +135,14 @@ def _make_run_blocks(is_affine: bool, num_scales: int, form: PairFormat) -> Any:
     ) -> None:
         store(zeros(), result, 64)
         for _ in range(count):
-            add_block(result, panel, scales, offsets, q, token_scales, sums)
+            add_block(result, panel, scales, offsets, q, token_scales, sums, bias)
             panel += panel_step
             scales += 64 * num_scales
             offsets += 64 * num_scales
             q += 8 * token_row
             token_scales += token_row
             sums += token_row * num_scales
+            bias += token_row * num_scales
 
     return in_memory if IS_PAIRED else in_registers
 

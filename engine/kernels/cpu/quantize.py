@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 
 from engine.kernels.cpu.formats import (
@@ -24,6 +25,8 @@ from engine.kernels.cpu.formats import (
 )
 from engine.kernels.cpu.operands import QUANTIZE_ACTIVATION, QUANTIZE_ROWS_KIND, QUANTIZE_WIDTH, QUANTIZE_X
 from engine.kernels.cpu.simd import (
+    I16,
+    I16X16,
     I32,
     I32X4,
     U8X16,
@@ -38,6 +41,7 @@ from engine.kernels.cpu.simd import (
     reduce_add_i32,
     reduce_max,
     round_even,
+    shuffle_value,
     splat_f32x16,
     store_f32,
     store_f32x16,
@@ -56,6 +60,22 @@ def _emit_store_quads(b: Any, address: Any, stride: Any, vector: Any) -> None:
         b.store(b.extract_element(quads, I32(index)), pointer(b, target, I32), align=4)
 
 
+def _emit_minus_pairs(b: Any, vector: Any) -> Any:
+    sums = b.sext(vector, I16X16.llvm)
+    sums = b.add(*(shuffle_value(b, sums, range(start, 16, 2)) for start in (0, 1)))
+    for half in (4, 2):
+        sums = b.add(*(shuffle_value(b, sums, range(start, start + half)) for start in (0, half)))
+    return b.bitcast(b.neg(sums), I32)
+
+
+def _emit_add_pairs(b: Any, first: Any, second: Any) -> Any:
+    pair = ir.VectorType(I16, 2)
+    return b.bitcast(b.add(b.bitcast(first, pair), b.bitcast(second, pair)), I32)
+
+
+# minus_pairs(vector): negated, the sum of the first two of each four bytes and of the last two, as two int16.
+minus_pairs = define(types.int32, [U8X16], _emit_minus_pairs)
+add_pairs = define(types.int32, [types.int32, types.int32], _emit_add_pairs)
 # store_quads(address, stride, vector): four pieces of four bytes, ``stride`` apart.
 store_quads = define(types.void, [types.int64, types.int64, U8X16], _emit_store_quads)
 
@@ -129,9 +149,14 @@ def _quantize_tile_block(x: int, exists: bool, padded: int, tile: int, token: in
     store_f32(sums, scale * np.float32(low_sum + high_sum))
     store_f32(half_sums, scale * np.float32(low_sum))
     store_f32(half_sums + row, scale * np.float32(high_sum))
-    store_i32(bias, -SIGNED_BIAS * (low_sum + high_sum))
-    store_i32(half_bias, -SIGNED_BIAS * low_sum)
-    store_i32(half_bias + row, -SIGNED_BIAS * high_sum)
+    if HAS_UNITS:
+        low_bias, high_bias = minus_pairs(low), minus_pairs(high)
+        store_i32(bias, add_pairs(low_bias, high_bias))
+    else:
+        low_bias, high_bias = np.int32(-SIGNED_BIAS * low_sum), np.int32(-SIGNED_BIAS * high_sum)
+        store_i32(bias, low_bias + high_bias)
+    store_i32(half_bias, low_bias)
+    store_i32(half_bias + row, high_bias)
 
 
 def quantize_int8(op: int, step: int, thread: int, num_threads: int) -> None:

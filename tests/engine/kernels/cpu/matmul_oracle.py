@@ -177,14 +177,27 @@ def check_matmul(tensor_type: TensorType) -> float:
     return worst
 
 
-def matmul_error(tensor_type: TensorType, weights: Bytes, width: int, num_tokens: int) -> float:
+def extreme_weights(tensor_type: TensorType, rows: int, width: int) -> Bytes:
+    """Rows whose integers are all bits 0 and all bits 1 in turn, and one that has some of each."""
+    weights = random_weights(tensor_type, rows, width)
+    blocks = weights.reshape(rows, -1, tensor_type.block_bytes)
+    kept = {offset + index for offset in HALVES[tensor_type.name] for index in range(2)}
+    integers = [index for index in range(tensor_type.block_bytes) if index not in kept]
+    blocks[0::2, :, integers], blocks[1::2, :, integers] = 0, 255
+    blocks[-1, :, integers[::2]] = 0
+    return weights
+
+
+def matmul_error(
+    tensor_type: TensorType, weights: Bytes, width: int, num_tokens: int, x: Floats | None = None
+) -> float:
     """Largest error of one matmul, as a share of the largest result; asserts what must hold exactly."""
     activation = formats.activation_format(tensor_type)
     wanted = [kernel_source("quantize_kernel", activation), kernel_source("matmul_kernel", tensor_type)]
     kernels = load_kernels(wanted)
     quantize, matmul = (kernels[source] for source in wanted)
     harness, random, rows = Harness(), np.random.default_rng(num_tokens), len(weights)
-    x = random.standard_normal((num_tokens, width)).astype(np.float32)
+    x = random.standard_normal((num_tokens, width)).astype(np.float32) if x is None else x
     bias = random.standard_normal(rows).astype(np.float32) if num_tokens % 2 else None
     out = random.standard_normal((num_tokens, rows + 3)).astype(np.float32)
     before = out.copy()

@@ -13,10 +13,12 @@ from engine.kernels.cpu import formats, operands, step_state
 from engine.kernels.cpu.jit import load_kernels
 from engine.model.weights import MATRIX_TYPES
 from tests.engine.kernels.cpu.matmul_oracle import (
+    HALVES,
     Harness,
     at_end_of_page,
     check_matmul,
     dequantize,
+    extreme_weights,
     kernel_source,
     matmul_error,
     random_weights,
@@ -75,6 +77,17 @@ def test_few_tokens_give_the_same_bits_together_as_one_by_one(tensor_type: Tenso
     one_by_one = np.concatenate([product(n, n + 1) for n in range(8)])
     for count in range(2, 9):
         np.testing.assert_array_equal(product(0, count), one_by_one[:count])
+
+
+@pytest.mark.parametrize("tensor_type", sorted(TensorType[name] for name in HALVES), ids=lambda t: t.name)
+@pytest.mark.parametrize("num_tokens", [1, 3, 12])
+def test_the_largest_values_overflow_nothing(tensor_type: TensorType, num_tokens: int) -> None:
+    width = max(tensor_type.block_size, 64)
+    weights = extreme_weights(tensor_type, 17, width)
+    x = np.ones((num_tokens, width), np.float32)
+    x[1::3] = -1
+    x[2::3, ::2] = -1
+    assert matmul_error(tensor_type, weights, width, num_tokens, x) < 1e-4
 
 
 @pytest.mark.parametrize("model", ["smollm2_path", "gemma3_path"])
