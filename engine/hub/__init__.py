@@ -1,6 +1,7 @@
 """The hub: search, what a repository holds, headers before a download, and downloads that survive.
 
     names        the files of a repository: versions, shards, companions; names that must not be stored
+    address      a hub's and a page's address as people write them; which hub is asked
     filters      what a search leaves out
     client       search and metadata through ``huggingface_hub``, whose telemetry and transfers stay off
     faults       what goes wrong on the way, in one sentence each
@@ -9,6 +10,7 @@
     tokens       the access token, in the system's keyring
     transfer     one file: resumed, hashed while it streams, checked
     download_record, download_item, download_work  one download: on the disk, while the program runs, its thread
+    unfinished   what is left of downloads, for those who only look or delete
     downloads    all of them: a queue that lives on disk beside the parts
 
 Everything here may wait for the network: never call it on a GUI thread.

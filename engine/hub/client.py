@@ -19,7 +19,8 @@ from huggingface_hub import HfApi, close_session, set_client_factory
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from engine.errors import HubAnswerError, HubNotFoundError, HubUnreachableError
-from engine.hub.connection import CONNECT_TIMEOUT_S, DEFAULT_ENDPOINT, STALLED_AFTER_S, Connection
+from engine.hub.address import chosen_endpoint, repository_name
+from engine.hub.connection import CONNECT_TIMEOUT_S, STALLED_AFTER_S, Connection
 from engine.hub.faults import fault_of_exception, fault_of_status, is_address
 from engine.hub.filters import SearchFilter
 from engine.hub.names import FileGroups, RemoteFile, group_files, is_repository
@@ -105,11 +106,11 @@ class HubClient:
     """
 
     def __init__(self, endpoint: str = "", token: str = "") -> None:
-        """``endpoint`` "" is the public hub; ``token`` "" asks as a stranger.
+        """``endpoint`` "" is that of HF_ENDPOINT, else the public hub; ``token`` "" asks as a stranger.
 
         Raises HubAnswerError for what is no address.
         """
-        endpoint = (endpoint.strip() or DEFAULT_ENDPOINT).rstrip("/")
+        endpoint = chosen_endpoint(endpoint)
         if not is_address(endpoint):
             raise HubAnswerError(
                 f"{endpoint[:MAX_TEXT]!r} is no address of a hub: write it as https://host, or leave it empty."
@@ -133,15 +134,17 @@ class HubClient:
     ) -> Iterator[HubModel]:
         """Models with GGUF files, at most ``limit``, page by page as they are taken.
 
+        The address of a model's page finds that model.
         What the hub cannot sift by is sifted here, among the first MAX_SIFTED that it returns.
         """
         limit = max(0, min(limit, MAX_RESULTS))
+        query = repository_name(query.strip(), self.endpoint)
         num_asked = MAX_SIFTED if wanted.sifts_here else limit if wanted == NO_FILTER else SPARE * limit
         items = self._asked(
             "the search",
             lambda: self._api.list_models(
                 filter=wanted.tags,
-                search=query.strip()[:MAX_TEXT] or None,
+                search=query[:MAX_TEXT] or None,
                 author=wanted.author.strip() or None,
                 sort=sort.value,
                 gated=False if wanted.is_open_only else None,
@@ -154,7 +157,8 @@ class HubClient:
         yield from itertools.islice(models, limit)
 
     def repository(self, name: str, revision: str = "main") -> HubRepository:
-        """A repository with its files, their sizes and hashes."""
+        """A repository, by name or the address of its page, with its files, their sizes and hashes."""
+        name = repository_name(name, self.endpoint)
         if not is_repository(name):
             raise HubNotFoundError(f"{name[:MAX_TEXT]!r} is no name of a model: write it as owner/name.")
         items = self._asked(

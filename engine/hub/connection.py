@@ -11,9 +11,9 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx2
 
 from engine.errors import HubAnswerError, RemoteChangedError
+from engine.hub.address import DEFAULT_ENDPOINT
 from engine.hub.faults import fault_of_exception, fault_of_status, host_of
 
-DEFAULT_ENDPOINT = "https://huggingface.co"
 CONNECT_TIMEOUT_S = 10.0
 STALLED_AFTER_S = 20.0
 MAX_REDIRECTS = 8
