@@ -19,31 +19,21 @@ from engine.errors import DiskFullError, DownloadError, EngineError
 from engine.hub.client import HubClient
 from engine.hub.download_item import DownloadItem, DownloadRow, has_size
 from engine.hub.download_record import (
-    COPY_PREFIX,
     DOWNLOADS_FOLDER,
     LOCK_NAME,
     DownloadRecord,
     DownloadState,
-    part_bytes,
-    read_records,
-    take_orphans,
     write_record,
 )
 from engine.hub.download_work import DownloadWork, check_room, refuse_other_case
 from engine.hub.names import Version
 from engine.hub.transfer import RetryPolicy, Stop, Stopped, disk_fault
+from engine.hub.unfinished import unfinished_items
 
 _log = logging.getLogger(__name__)
 
 MAX_ACTIVE = 2
 STOPPING_WAIT_S = 0.6
-
-UNKNOWN_PARTS = (
-    "What they belong to is no longer known. Download the same version again and it goes on with them, "
-    "or delete them."
-)
-
-UNFINISHED_COPY = "Copying a file into the models folder was interrupted: add the file again, and delete this."
 
 Connect = Callable[[str], HubClient]
 
@@ -82,18 +72,13 @@ class Downloads:
         Parts that cannot go on by themselves get a row, too, with which they can be deleted.
         """
         with self._lock:
-            for folder, num_bytes in take_orphans(self.models_folder).items():
-                if folder.name not in self._items:
-                    message = UNFINISHED_COPY if folder.name.startswith(COPY_PREFIX) else UNKNOWN_PARTS
-                    self._left[folder.name] = _left_row(folder.name, num_bytes, message)
-            for folder, record in read_records(self.models_folder):
-                if record.id not in self._items and record.state is not DownloadState.DONE:
-                    if record.state is DownloadState.RUNNING:
-                        record.state = DownloadState.QUEUED
-                    try:
-                        self._items[record.id] = DownloadItem(folder, self.models_folder, record)
-                    except DownloadError as error:  # its place leads out of the models folder now
-                        self._left[record.id] = _left_row(record.id, _bytes_in(folder), str(error), record)
+            items, left = unfinished_items(self.models_folder)
+            for download_id, item in items.items():
+                if download_id not in self._items:
+                    if item.record.state is DownloadState.RUNNING:
+                        item.record.state = DownloadState.QUEUED
+                    self._items[download_id] = item
+            self._left |= {left_id: row for left_id, row in left.items() if left_id not in self._items}
         self._fill()
 
     def add(
@@ -272,29 +257,6 @@ class Downloads:
         if row is not None:
             self._on_done(row)
         self._fill()
-
-
-def _left_row(left_id: str, num_bytes: int, message: str, record: DownloadRecord | None = None) -> DownloadRow:
-    """The row of parts that cannot go on."""
-    return DownloadRow(
-        id=left_id,
-        repository=record.repository if record is not None else "",
-        label=record.label if record is not None else "",
-        state=DownloadState.LEFT,
-        num_received=num_bytes,
-        size=record.size if record is not None else 0,
-        bytes_per_second=0.0,
-        seconds_left=None,
-        message=message,
-        paths=(),
-    )
-
-
-def _bytes_in(folder: Path) -> int:
-    try:
-        return part_bytes(folder)
-    except OSError:
-        return 0
 
 
 def _take_over(item: DownloadItem) -> None:

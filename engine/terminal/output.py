@@ -26,6 +26,22 @@ def printable(text: str) -> str:
     return text.translate(_PICTURES)
 
 
+def size_text(num_bytes: int) -> str:
+    """Bytes for a person."""
+    for unit, unit_bytes, digits in (("GB", 1e9, 1), ("MB", 1e6, 0), ("kB", 1e3, 0)):
+        if num_bytes >= unit_bytes:
+            return f"{num_bytes / unit_bytes:.{digits}f} {unit}"
+    return f"{num_bytes} bytes"
+
+
+def count_text(count: int) -> str:
+    """A number of parameters for a person; "" where it is not known."""
+    for unit, unit_count, digits in (("B", 1e9, 1), ("M", 1e6, 0), ("k", 1e3, 0)):
+        if count >= unit_count:
+            return f"{count / unit_count:.{digits}f} {unit}"
+    return str(count or "")
+
+
 def plain(value: Any) -> Any:
     """Dataclasses, enums, paths, NumPy's and infinite numbers as JSON knows them."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -78,8 +94,10 @@ class Output:
         self.note(message)
         self.json({"error": message})
 
-    def progress(self, text: str) -> None:
-        """A line on stderr that replaces the one before; only on a screen."""
+    def progress(self, text: str, is_line_due: bool = False) -> None:
+        """A line on stderr that replaces the one before on a screen; elsewhere it is written where one is due."""
+        if is_line_due and not self._stderr.isatty():
+            self.note(text)
         if self._stderr.isatty():
             self._stderr.write("\r" + printable(text).ljust(self._progress_width))
             self._stderr.flush()

@@ -78,13 +78,13 @@ def test_what_cannot_be_done_is_one_sentence(
         assert words in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["models", "search", "--limit", "0"])
-    assert "invalid number of results, from 1, value" in capsys.readouterr().err
+    assert "'0' is no number of results: give one from 1 to 1000" in capsys.readouterr().err
     assert main(["models", "search", "x", "--endpoint", "http://127.0.0.1:1"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
     assert not os.path.exists(home / "models" / ".downloads")
 
 
-def test_what_cannot_run_here_is_downloaded_only_by_name(
+def test_what_cannot_run_here_is_downloaded_only_on_demand(
     home: Path, hub: LoopbackHub, smollm2_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     strange = smollm2_path.read_bytes().replace(b"llama", b"llamx", 1)
@@ -92,8 +92,10 @@ def test_what_cannot_run_here_is_downloaded_only_by_name(
     hub.repositories["acme/Strange-GGUF"]["gated"] = ""
     assert main(["models", "download", "acme/Strange-GGUF"]) == 1
     assert "'llamx' is not supported" in (said := capsys.readouterr().err)
-    assert said.strip().endswith("Name a version to download it anyway.")
-    assert main(["models", "download", "acme/Strange-GGUF", "Q4_1"]) == 0
+    assert "; --anyway downloads Q4_1, 98 MB, all the same." in said
+    assert main(["models", "download", "acme/Strange-GGUF", "Q4_1"]) == 1
+    assert "'llamx' is not supported" in capsys.readouterr().err
+    assert main(["models", "download", "acme/Strange-GGUF", "--anyway"]) == 0
     capsys.readouterr()
     assert main(["models", "advise", "strange"]) == 1
     assert "'llamx' is not supported" in capsys.readouterr().err  # and not that there is no such file

@@ -1,0 +1,141 @@
+"""``python -m engine models download``, ``discard``: what is refused, how far it is, and what is left of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from engine.advisor import Machine, look_at_machine
+from engine.hub.download_item import DownloadRow
+from engine.hub.download_record import DownloadState
+from engine.hub.downloads import Downloads
+from engine.terminal.cli import main
+from engine.terminal.download import _watch
+from engine.terminal.hub_models import new_client
+from engine.terminal.output import Output
+from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HF_HUB_CACHE", "HF_HOME", "OLLAMA_MODELS", "LLAMA_CACHE", "HF_TOKEN", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "person" / ".cache"))
+    monkeypatch.setenv("FIRESIDE_HOME", str(tmp_path))
+    monkeypatch.setattr("engine.hub.tokens._ask_keyring", lambda ask: None)
+    monkeypatch.setattr("engine.advisor.needs_measuring", lambda: False)
+    return tmp_path
+
+
+@pytest.fixture
+def hub(smollm2_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    with loopback_hub() as running:
+        running.add("acme/Smol-GGUF", {"smol-Q4_1.gguf": smollm2_path.read_bytes()})
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        yield running
+
+
+def test_what_is_too_large_is_refused(
+    home: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def small(*arguments: object) -> Machine:
+        machine: Machine = look_at_machine(home)
+        return replace(machine, total_bytes=1 << 28, available_bytes=1 << 27)
+
+    monkeypatch.setattr("engine.advisor.look_at_machine", small)
+    for version in ([], ["Q4_1"]):
+        assert main(["models", "download", "acme/Smol-GGUF", *version]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith("Too large for this machine: with 8k context ")
+        assert said.endswith("; --anyway downloads Q4_1, 98 MB, all the same.\n")
+    assert not (home / "models" / ".downloads").exists()
+    assert main(["models", "download", "acme/Smol-GGUF", "--anyway"]) == 0
+
+
+def test_what_is_here_is_told_again(home: Path, hub: LoopbackHub, capsys: pytest.CaptureFixture[str]) -> None:
+    path = home / "models" / "acme" / "Smol-GGUF" / "smol-Q4_1.gguf"
+    page = f"{hub.url}/acme/Smol-GGUF"
+    assert main(["models", "download", f"{page}/resolve/main/smol-Q4_1.gguf?download=true"]) == 0
+    assert capsys.readouterr().out == f"{path}\n"
+    num_sent = hub.num_sent
+    for arguments in (["acme/Smol-GGUF", "q4_1"], ["acme/Smol-GGUF", "smol-Q4_1.gguf"], [f"{page}/tree/main"]):
+        assert main(["models", "download", *arguments]) == 0
+        assert capsys.readouterr().out == f"{path}\n"
+    assert hub.num_sent - num_sent < 5_000_000
+
+
+class _Coming:
+    """A download that has one percent more at each look."""
+
+    def __init__(self, done: list[DownloadRow]) -> None:
+        self._done = done
+        self._percent = 0
+
+    def rows(self) -> list[DownloadRow]:
+        if self._percent == 100:
+            self._done.append(_row(100))
+            return []
+        self._percent += 1
+        return [_row(self._percent)]
+
+
+def _row(percent: int) -> DownloadRow:
+    return DownloadRow(
+        id="x", repository="acme/M", label="Q4_0", state=DownloadState.RUNNING, num_received=percent, size=100,
+        bytes_per_second=1.0, seconds_left=None, message="", paths=(),
+    )  # fmt: skip
+
+
+def test_progress_without_a_screen_is_a_line_every_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.terminal.download.POLL_S", 0.0)
+    log, done = io.StringIO(), list[DownloadRow]()
+    _watch(cast(Downloads, _Coming(done)), done, Output(False, stderr=log))
+    shares = re.findall(r"(\d+)%", log.getvalue())
+    assert shares == ["10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]
+
+
+def test_an_interrupted_download_is_paused_listed_and_discarded(
+    home: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.always["store"] = Fault(cut_after=3_000_000)
+
+    def interrupt(downloads: Downloads, *_: object) -> None:
+        while not downloads.rows()[0].num_received:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.terminal.download._watch", interrupt)
+    assert main(["models", "download", "acme/Smol-GGUF"]) == 130
+    assert "`models discard` deletes what has come" in capsys.readouterr().err
+    window = Downloads(home / "models", new_client)
+    window.start()  # as the window does when it opens
+    (row,) = window.rows()
+    assert window.is_idle()
+    assert (row.state.value, row.num_received > 0) == ("paused", True)
+    window.close()
+    assert main(["models", "list"]) == 0
+    said = capsys.readouterr().out
+    assert "acme/Smol-GGUF Q4_1  unfinished download, " in said
+    assert "of 98 MB, paused" in said
+    assert main(["models", "list", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["state"], listed["name"]) == ("unfinished", "acme/Smol-GGUF Q4_1")
+    assert main(["models", "discard", "other"]) == 1
+    assert "other is no unfinished download; there are: acme/Smol-GGUF Q4_1." in capsys.readouterr().err
+    assert main(["models", "discard", "ACME/Smol-GGUF", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "discarded": "acme/Smol-GGUF Q4_1",
+        "freed_bytes": listed["num_received"],
+    }
+    assert list((home / "models" / ".downloads").iterdir()) == []
+    assert main(["models", "discard", "Q4_1"]) == 1
+    assert "there are: none." in capsys.readouterr().err
