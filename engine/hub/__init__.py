@@ -4,6 +4,8 @@
     address      a hub's and a page's address as people write them; which hub is asked
     filters      what a search leaves out
     client       search and metadata through ``huggingface_hub``, whose telemetry and transfers stay off
+    session      what the library asks through: the token for one origin, a limit to each question
+    sockets, http_client  deadlines; clients with the system's proxies and certificates
     faults       what goes wrong on the way, in one sentence each
     connection   requests of our own, with the token for the hub's origin alone
     remote_header  a model file's header by byte ranges, read by the same code as files on disk

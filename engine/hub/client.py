@@ -15,15 +15,17 @@ from enum import Enum
 from typing import Any, Literal
 
 import httpx2
-from huggingface_hub import HfApi, close_session, set_client_factory
+from huggingface_hub import HfApi, close_session
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from engine.errors import HubAnswerError, HubNotFoundError, HubUnreachableError
+from engine.errors import HubAccessError, HubAnswerError, HubNotFoundError, HubUnreachableError
 from engine.hub.address import chosen_endpoint, repository_name
-from engine.hub.connection import CONNECT_TIMEOUT_S, STALLED_AFTER_S, Connection
+from engine.hub.connection import Connection
 from engine.hub.faults import fault_of_exception, fault_of_status, is_address
 from engine.hub.filters import SearchFilter
 from engine.hub.names import FileGroups, RemoteFile, group_files, is_repository
+from engine.hub.session import Question
+from engine.hub.tokens import is_token
 
 MAX_FILES = 20_000
 MAX_CARD_BYTES = 1 << 20
@@ -108,12 +110,17 @@ class HubClient:
     def __init__(self, endpoint: str = "", token: str = "") -> None:
         """``endpoint`` "" is that of HF_ENDPOINT, else the public hub; ``token`` "" asks as a stranger.
 
-        Raises HubAnswerError for what is no address.
+        Raises HubAnswerError for what is no address, HubAccessError for what is no token.
         """
         endpoint = chosen_endpoint(endpoint)
         if not is_address(endpoint):
             raise HubAnswerError(
                 f"{endpoint[:MAX_TEXT]!r} is no address of a hub: write it as https://host, or leave it empty."
+            )
+        if token and not is_token(token):
+            raise HubAccessError(
+                "The access token has characters that no token has: copy it once more from the hub's settings "
+                "page, into the window's models page or HF_TOKEN."
             )
         self.connection = Connection(endpoint, token)
         self._api = HfApi(endpoint=endpoint, token=token or False)
@@ -137,6 +144,10 @@ class HubClient:
         The address of a model's page finds that model.
         What the hub cannot sift by is sifted here, among the first MAX_SIFTED that it returns.
         """
+        try:
+            "".join((query, wanted.author, *wanted.tags)).encode()
+        except UnicodeEncodeError as error:
+            raise HubNotFoundError("What to search for has characters that are no text: type it again.") from error
         limit = max(0, min(limit, MAX_RESULTS))
         query = repository_name(query.strip(), self.endpoint)
         num_asked = MAX_SIFTED if wanted.sifts_here else limit if wanted == NO_FILTER else SPARE * limit
@@ -202,7 +213,7 @@ class HubClient:
     def _asked(self, subject: str, ask: Any) -> Iterator[Any]:
         """The items that ``ask`` returns; whatever goes wrong on the way is a HubError."""
         try:
-            yield from ask()
+            yield from Question(self.endpoint).items(ask)
         except HFValidationError as error:
             raise HubNotFoundError(f"{subject} is no name that the hub knows.") from error
         except HfHubHTTPError as error:
@@ -268,26 +279,3 @@ def _count(value: Any) -> int:
 
 def _text(value: Any) -> str:
     return value[:MAX_TEXT] if isinstance(value, str) else ""
-
-
-class _Session(httpx2.Client):
-    """What ``huggingface_hub`` asks through; a redirect to another origin loses the token.
-
-    The library's own waits for ever and tries for most of a minute; a person who searches wants to know at once.
-    """
-
-    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        try:
-            response = super().send(request, **options)
-        except (httpx2.HTTPError, OSError) as error:
-            raise fault_of_exception(error, str(request.url)) from error
-        if response.status_code == 429 or response.status_code >= 500:
-            raise fault_of_status(response.status_code, response.headers, "the hub", str(request.url))
-        return response
-
-
-def _new_session() -> _Session:
-    return _Session(follow_redirects=True, timeout=httpx2.Timeout(STALLED_AFTER_S, connect=CONNECT_TIMEOUT_S))
-
-
-set_client_factory(_new_session)

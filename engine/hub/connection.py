@@ -13,6 +13,7 @@ import httpx2
 from engine.errors import HubAnswerError, RemoteChangedError
 from engine.hub.address import DEFAULT_ENDPOINT
 from engine.hub.faults import fault_of_exception, fault_of_status, host_of
+from engine.hub.http_client import new_http
 
 CONNECT_TIMEOUT_S = 10.0
 STALLED_AFTER_S = 20.0
@@ -98,7 +99,7 @@ class Connection:
             client.close()
 
     def _get(self, url: str, headers: dict[str, str], opened: contextlib.ExitStack) -> httpx2.Response:
-        if self._token and _origin(url) == _origin(self.endpoint):
+        if self._token and origin_of(url) == origin_of(self.endpoint):
             headers = {**headers, "Authorization": f"Bearer {self._token}"}
         try:
             return opened.enter_context(self._http().stream("GET", url, headers=headers))
@@ -108,7 +109,7 @@ class Connection:
     def _http(self) -> httpx2.Client:
         with self._lock:
             if self._client is None:
-                self._client = httpx2.Client(timeout=self._timeout, follow_redirects=False)
+                self._client = new_http(httpx2.Client, timeout=self._timeout, follow_redirects=False)
             return self._client
 
     def _target(self, url: str, response: httpx2.Response) -> str:
@@ -122,7 +123,8 @@ class Connection:
         return target
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of an address, by which it counts as the same server."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -7,7 +7,6 @@ import re
 import socket
 import ssl
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -21,6 +20,7 @@ from engine.errors import (
     HubNotFoundError,
     HubUnreachableError,
 )
+from engine.hub.http_client import proxy_for
 
 MAX_SHOWN = 120
 _ERRNO = re.compile(r"\[(Errno|WinError) -?\d+\] *")
@@ -94,7 +94,7 @@ def fault_of_exception(error: Exception, url: str) -> HubError:
         return HubUnreachableError(
             f"The proxy refused the way to {host} ({_shown(error)}): check HTTPS_PROXY and the proxy's settings."
         )
-    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) and (proxy := _proxy_for(url)):
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) and (proxy := proxy_for(url)):
         return HubUnreachableError(
             f"The proxy {proxy}, which leads to {host}, cannot be reached: check HTTPS_PROXY and the connection."
         )
@@ -123,6 +123,7 @@ def fault_of_exception(error: Exception, url: str) -> HubError:
 def is_address(url: str) -> bool:
     """Whether this begins as the address of a server does."""
     try:
+        url.encode()  # what cannot be written cannot be asked
         parts = urlsplit(url)
         if re.search(r"\s", url):
             return False
@@ -137,15 +138,6 @@ def host_of(url: str) -> str:
         return urlsplit(url).hostname or url[:MAX_SHOWN]
     except ValueError:
         return url[:MAX_SHOWN]
-
-
-def _proxy_for(url: str) -> str:
-    """Host and port of the proxy that requests to ``url`` go through; "" where they go straight."""
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(url.partition(":")[0].lower()) or proxies.get("all") or ""
-    if not proxy or urllib.request.proxy_bypass(host_of(url)):
-        return ""
-    return urlsplit(proxy if "://" in proxy else f"http://{proxy}").netloc.rpartition("@")[2]
 
 
 def _duration(seconds: float) -> str:

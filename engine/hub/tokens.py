@@ -29,15 +29,15 @@ class TokenStore:
     def get(self) -> str:
         """The token; "" where there is none. ``HF_TOKEN`` in the environment stands above what is kept."""
         if token := os.environ.get("HF_TOKEN", "").strip():
-            return token[:MAX_LENGTH]
+            return token
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            return self.file.read_text(encoding="utf-8").strip()[:MAX_LENGTH]
+            return self.file.read_text(encoding="utf-8").strip()
         return _ask_keyring(lambda keyring: keyring.get_password(SERVICE, USER) or "") or ""
 
     def set(self, token: str) -> bool:
         """Keep a token, or forget it where it is ""; True when the keyring has it. Raises OSError, ValueError."""
         token = token.strip()
-        if len(token) > MAX_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
+        if token and not is_token(token):
             raise ValueError("This is no access token: copy it once more from the hub's settings page.")
         if not token:
             _ask_keyring(lambda keyring: keyring.delete_password(SERVICE, USER))
@@ -60,6 +60,11 @@ class TokenStore:
         with open(descriptor, "w", encoding="utf-8") as stream:
             stream.write(token)
         os.replace(scratch, self.file)
+
+
+def is_token(text: str) -> bool:
+    """Whether this can be an access token, as it goes into a request's header."""
+    return 0 < len(text) <= MAX_LENGTH and text.isascii() and text.isprintable() and " " not in text
 
 
 def _ask_keyring(ask: object) -> str | None:
