@@ -201,9 +201,13 @@ class ModelsWork(QObject):
         from engine.library.files import delete
 
         def on_deleted(freed: int) -> None:
-            self.notice.emit(
-                tr("{name} was deleted; {size} are free again.", name=model.name, size=size_text(freed))
-            )
+            if freed or not model.size:
+                text = tr("{name} was deleted; {size} are free again.", name=model.name, size=size_text(freed))
+            else:  # a link, or one of several names of the same file
+                text = tr(
+                    "{name} was removed; nothing is freed: its file has another name or place.", name=model.name
+                )
+            self.notice.emit(text)
             self._changed()
 
         self._run(lambda: delete(model, self.library.folder), on_deleted)

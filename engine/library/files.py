@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import Path
@@ -22,7 +23,7 @@ from engine.hub.download_record import COPY_PREFIX, DOWNLOADS_FOLDER, LOCK_NAME
 from engine.hub.download_work import reserve_bytes
 from engine.hub.transfer import disk_fault
 from engine.library.hashes import keep_hashes, known_hash
-from engine.library.places import Origin, point_to
+from engine.library.places import Origin, is_inside, point_to
 from engine.library.scan import FoundModel
 
 CHUNK_BYTES = 4 << 20
@@ -52,10 +53,15 @@ def _no_progress(_done: int, _total: int) -> None: ...
 def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress: OnProgress = _no_progress) -> Path:
     """Bring a model, with all its shards, into the models folder; returns where it lies then.
 
-    Raises ModelFileError for a file that is no sound model, LibraryError where the name is taken by another file,
-    DownloadError in its kinds for what the disk refuses.
+    Raises ModelFileError for a file that is no sound model, LibraryError where the name is taken by another file or
+    a link should be moved, DownloadError in its kinds for what the disk refuses.
     """
     sources = shard_paths(path)
+    linked = next((source for source in sources if source.is_symlink()), None)
+    if mode is ImportMode.MOVE and linked is not None:  # what it leads to is another's, who would find it gone
+        raise LibraryError(
+            f"{linked.name} is a link to a file kept elsewhere: copy or link it instead of moving it."
+        )
     for source in sources:
         check_model_file(source)
     targets = [models_folder / source.name for source in sources]
@@ -127,17 +133,26 @@ def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = _no
 
 
 def delete(model: FoundModel, models_folder: Path) -> int:
-    """Delete a model's files; returns the bytes that are free again.
+    """Delete a model's files; returns the bytes that are free again: none for a link or one of several names.
 
-    Raises LibraryError for files of another program, or those that the system does not give up.
+    Raises LibraryError for files of another program, those that a linked folder shows, or those that the system
+    does not give up.
     """
     if model.origin is not Origin.OWN:
         raise LibraryError(f"{model.name} belongs to {model.origin.value}: delete it there.")
+    for path in model.paths:
+        if not is_inside(path, models_folder):
+            raise LibraryError(
+                f"{path.name} lies in {os.path.realpath(path.parent)}, outside the models folder: delete it there."
+            )
     freed = 0
     for path in model.paths:
         try:
-            freed += 0 if path.is_symlink() else path.stat().st_size
+            status = path.lstat()
+            freed += status.st_size if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 else 0
             path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            continue
         except OSError as error:
             raise LibraryError(f"{path.name} cannot be deleted: {error.strerror or error}.") from error
     with contextlib.suppress(OSError):

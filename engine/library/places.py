@@ -41,6 +41,11 @@ class Place:
     folder: Path
 
 
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether ``path`` lies in ``folder`` itself, not behind a link to another; it may be a link."""
+    return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(folder))
+
+
 def default_models_folder() -> Path:
     """Below ``FIRESIDE_HOME`` when that is set, else in the person's data folder."""
     home = os.environ.get(HOME_VARIABLE, "").strip()

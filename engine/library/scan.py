@@ -26,7 +26,7 @@ from engine.errors import (
 from engine.gguf import is_model_file, missing_shards, open_model, shard_of
 from engine.gguf.quantizations import model_name
 from engine.hub.names import is_repository
-from engine.library.places import Origin, Place
+from engine.library.places import Origin, Place, is_inside
 from engine.loader import tensor_type_name
 from engine.model import load_plan
 
@@ -112,12 +112,13 @@ class Scanner:
         """
         seen: set[str] = set()
         found = []
+        places = list(places)
         for place in places:
             for candidate in _candidates(place):
                 identity = os.path.realpath(candidate.path)
                 if identity not in seen:
                     seen.add(identity)
-                    found.append(self._described(candidate, place))
+                    found.append(self._described(candidate, _keeper(candidate.path, place, places)))
         return sorted(found, key=lambda model: (model.name.casefold(), model.quantization, str(model.path)))
 
     def mark_damaged(self, model: FoundModel, problem: str) -> None:
@@ -201,6 +202,18 @@ def repository_in(place: Place, path: Path) -> str:
     elif place.origin in {Origin.OWN, Origin.LM_STUDIO} and len(parts) > 2:
         name = f"{parts[0]}/{parts[1]}"
     return name if is_repository(name) else ""
+
+
+def _keeper(path: Path, place: Place, places: Iterable[Place]) -> Place:
+    """The place whose folder really holds the file.
+
+    What a linked folder shows within our own is not ours to delete or to complete: it belongs to the program that
+    keeps it, or else to the person.
+    """
+    if place.origin is not Origin.OWN or is_inside(path, place.folder):
+        return place
+    others = (other for other in places if other.origin is not Origin.OWN and is_inside(path, other.folder))
+    return next(others, Place(Origin.PERSON, Path(os.path.realpath(path.parent))))
 
 
 def _candidates(place: Place) -> Iterator[_Candidate]:

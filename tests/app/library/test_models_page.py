@@ -296,6 +296,17 @@ def test_delete_asks_names_and_frees(page: ModelsPage, qtbot: QtBot) -> None:
     assert not path.exists()
 
 
+def test_deleting_one_name_of_a_file_claims_no_room(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
+    (tmp_path / "kept.gguf").write_bytes(b"x" * 2_000_000)
+    os.link(tmp_path / "kept.gguf", page._work.library.folder / "twice-Q4_0.gguf")
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: "twice" in _texts(page), timeout=WAIT_MS)
+    page._ask_delete(page._work.library.models[0])
+    _button(page, "Delete").click()
+    qtbot.waitUntil(lambda: "nothing is freed" in page.notice_bar.text, timeout=WAIT_MS)
+    assert (tmp_path / "kept.gguf").exists()
+
+
 def test_import_verify_and_add_a_folder(page: ModelsPage, qtbot: QtBot, tmp_path: Path, smollm2_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

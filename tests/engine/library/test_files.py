@@ -13,7 +13,7 @@ import pytest
 from engine.errors import DiskFullError, ModelFileError, NotGGUFError
 from engine.hub.client import HubClient
 from engine.hub.downloads import Downloads
-from engine.library import Origin, describe, models_folder
+from engine.library import Origin, Place, Scanner, describe, models_folder
 from engine.library import files as files_module
 from engine.library.files import (
     DamagedFileError,
@@ -180,6 +180,54 @@ def test_deleting_a_link_keeps_what_it_leads_to(tmp_path: Path, folder: Path) ->
     os.symlink(path, folder / "a.gguf")
     assert delete(describe(folder / "a.gguf"), folder) == 0
     assert path.exists()
+
+
+def test_what_a_linked_folder_shows_is_not_deleted(tmp_path: Path, folder: Path) -> None:
+    path = _model(tmp_path / "lmstudio" / "acme" / "a.gguf")
+    os.symlink(tmp_path / "lmstudio", folder / "lm")
+    own, other = Place(Origin.OWN, folder), Place(Origin.LM_STUDIO, tmp_path / "lmstudio")
+    for places, origin in (([own, other], Origin.LM_STUDIO), ([own], Origin.PERSON)):
+        (model,) = Scanner().scan(places)
+        assert model.origin is origin
+        with pytest.raises(LibraryError, match="delete it there"):
+            delete(model, folder)
+    with pytest.raises(LibraryError, match="outside the models folder"):
+        delete(describe(folder / "lm" / "acme" / "a.gguf"), folder)
+    assert path.exists()
+
+
+def test_a_models_folder_that_is_itself_a_link_is_ones_own(tmp_path: Path, folder: Path) -> None:
+    path = _model(folder / "acme" / "a.gguf")
+    os.symlink(folder, tmp_path / "link")
+    (model,) = Scanner().scan([Place(Origin.OWN, tmp_path / "link")])
+    assert model.origin is Origin.OWN
+    assert delete(model, tmp_path / "link") > 0
+    assert not path.exists()
+
+
+def test_deleting_one_of_two_names_frees_nothing(tmp_path: Path, folder: Path) -> None:
+    path = _model(tmp_path / "a.gguf")
+    os.link(path, folder / "a.gguf")
+    assert delete(describe(folder / "a.gguf"), folder) == 0
+    assert path.exists()
+    assert not (folder / "a.gguf").exists()
+
+
+@pytest.mark.parametrize("is_relative", [True, False])
+def test_a_link_is_not_moved_into_the_models_folder(tmp_path: Path, folder: Path, is_relative: bool) -> None:
+    blob = _model(tmp_path / "cache" / "blobs" / "0a")
+    link = tmp_path / "cache" / "snapshots" / "m.gguf"
+    link.parent.mkdir()
+    os.symlink("../blobs/0a" if is_relative else blob, link)
+    with pytest.raises(LibraryError, match="is a link"):
+        import_model(link, folder, ImportMode.MOVE)
+    assert link.is_symlink()
+    assert not list(folder.iterdir())
+    imported = import_model(link, folder, ImportMode.COPY)
+    assert imported.read_bytes() == blob.read_bytes()
+    assert not imported.is_symlink()
+    imported.unlink()
+    assert import_model(link, folder, ImportMode.LINK).read_bytes() == blob.read_bytes()
 
 
 @pytest.mark.parametrize("is_same_disk", [True, False])
