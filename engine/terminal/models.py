@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
 from engine.gguf import is_model_file
 from engine.library.app_settings import all_places
-from engine.library.places import models_folder
+from engine.library.places import Origin, models_folder
+
+if TYPE_CHECKING:
+    from engine.library import FoundModel
 
 MAX_SHOWN_NAME = 200
 STARTER_PIN = Path(__file__).resolve().parents[2] / "resources" / "starter_model.json"
@@ -28,7 +32,8 @@ def find_model(given: str | None) -> Path:
     """
     folder = models_folder()
     if given is not None:
-        for path in (_expanded(given), folder / given, folder / f"{given}.gguf"):
+        in_folder = [path for path in (folder / given, folder / f"{given}.gguf") if not os.path.isdir(path)]
+        for path in (_expanded(given), *in_folder):
             if os.path.exists(path):  # unlike Path.exists, no error for a name that is too long or out of reach
                 return path
         if (named := _named(given)) is not None:
@@ -48,20 +53,38 @@ def find_model(given: str | None) -> Path:
 
 
 def _named(given: str) -> Path | None:
-    """The model on this machine that ``models list`` calls so, whoever keeps it."""
+    """The model on this machine that ``models list`` calls so, whoever keeps it; its file's own name counts first.
+
+    Raises ModelChoiceError where that is more than one, naming them, or none that can be loaded.
+    """
     from engine.library import FileState, Scanner
 
     wanted = given.casefold()
-    others = []
-    for model in Scanner().scan(all_places()):
-        names = {model.name, f"{model.name} {model.quantization}", model.path.name, model.path.stem}
-        if wanted in {name.casefold() for name in names}:
-            if model.state is FileState.READY:
-                return model.path
-            others.append(model)
-    if others:  # opening it would tell less than the look at it did
-        raise ModelChoiceError(others[0].problem or f"{given}: {others[0].state.value}.")
+    models = Scanner().scan(all_places())
+    of_files = [model for model in models if wanted in {model.path.name.casefold(), model.path.stem.casefold()}]
+    found = of_files or [model for model in models if wanted in {name.casefold() for name in _names(model)}]
+    ready = [model for model in found if model.state is FileState.READY]
+    if len({(model.path.name, model.size) for model in ready}) > 1:
+        raise ModelChoiceError(f"{given} is more than one model; name one of these: {', '.join(_choices(ready))}.")
+    if ready:  # copies of one file: that in our own folder before those of other programs
+        return min(ready, key=lambda model: model.origin is not Origin.OWN).path
+    if found:  # opening it would tell less than the look at it did
+        raise ModelChoiceError(found[0].problem or f"{given}: {found[0].state.value}.")
     return None
+
+
+def _names(model: FoundModel) -> list[str]:
+    """What a person may call a model beside its file's name; the last one tells most."""
+    names = [model.repository, model.name] if model.repository else [model.name]
+    return [*names, *(f"{name} {model.quantization}" for name in names if model.quantization)]
+
+
+def _choices(models: list[FoundModel]) -> list[str]:
+    """A name for each that no other of them has."""
+    labels = [_names(model)[-1] for model in models]
+    return [
+        label if labels.count(label) == 1 else str(model.path) for model, label in zip(models, labels, strict=True)
+    ]
 
 
 def _expanded(path: str) -> Path:
