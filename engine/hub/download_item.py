@@ -48,6 +48,7 @@ class DownloadItem:
         stop: tells the thread to end.
         transfer: of the file that comes at the moment.
         message: what the thread does beside transfers; "" for nothing.
+        has_lock: whether this process holds the folder against others.
         is_wrong: indices of files in their place whose content is not the hub's.
     """
 
@@ -59,6 +60,7 @@ class DownloadItem:
         self.transfer: Transfer | None = None
         self.message = ""
         self.is_cancelled = False
+        self.has_lock = False
         self.is_wrong: set[int] = set()
         self.targets = tuple(record.target(models_folder, file) for file in record.files)
         self._samples: deque[tuple[float, int]] = deque(maxlen=64)

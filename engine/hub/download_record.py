@@ -12,7 +12,9 @@ import json
 import logging
 import os
 import shutil
+import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -28,9 +30,11 @@ _log = logging.getLogger(__name__)
 DOWNLOADS_FOLDER = ".downloads"
 RECORD_NAME = "download.json"
 LOCK_NAME = "lock"  # held by the process that works in a folder
+CANCELLED_SUFFIX = ".cancelled"  # of a folder that is only still there because it is being deleted
 COPY_PREFIX = "copy-"  # of the folder of a file that is copied into the models folder
 FORMAT = 1
 MAX_RECORD_BYTES = 1 << 22
+MAX_FILE_BYTES = 1 << 60
 ORPHANS_KEPT_S = 7 * 86400.0
 
 
@@ -85,7 +89,11 @@ class DownloadRecord:
         if reason := why_unsafe(self.repository):
             raise DownloadError(f"{self.repository} cannot have a folder of its name: {reason}.")
         path = own_path(models_folder, self.repository, file.path)
-        if not path.resolve().is_relative_to(models_folder.resolve()):
+        try:
+            is_inside = path.resolve().is_relative_to(models_folder.resolve())
+        except (OSError, RuntimeError) as error:  # links that lead in a circle
+            raise DownloadError(f"{path} cannot be reached through its links: remove the link.") from error
+        if not is_inside:
             raise DownloadError(f"{path} leads out of the models folder through a link: remove the link.")
         return path
 
@@ -96,15 +104,19 @@ def own_path(models_folder: Path, repository: str, file_path: str) -> Path:
 
 
 def write_record(folder: Path, record: DownloadRecord) -> None:
-    """Keep the record in its folder; raises OSError."""
+    """Keep the record in its folder; raises OSError. Who works on the folder holds its lock."""
     folder.mkdir(parents=True, exist_ok=True)
-    scratch = folder / f"{RECORD_NAME}.tmp"
+    scratch = folder / f"{RECORD_NAME}.{os.getpid()}-{threading.get_ident()}.tmp"
     text = json.dumps({"format": FORMAT, **asdict(record)}, indent=1)
-    with open(scratch, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(scratch, folder / RECORD_NAME)
+    try:
+        with open(scratch, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(scratch, folder / RECORD_NAME)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
 
 
 def read_records(models_folder: Path) -> Iterator[tuple[Path, DownloadRecord]]:
@@ -112,13 +124,8 @@ def read_records(models_folder: Path) -> Iterator[tuple[Path, DownloadRecord]]:
 
     One whose folder has another name, as after a copy or from an older program, gets its own name.
     """
-    root = models_folder / DOWNLOADS_FOLDER
-    try:
-        folders = [folder for folder in root.iterdir() if (folder / RECORD_NAME).is_file()]
-        folders.sort(key=lambda folder: (folder / RECORD_NAME).stat().st_ctime_ns)
-    except OSError:
-        return
-    for folder in folders:
+    times = {folder: made for folder in _folders(models_folder) if (made := _record_time(folder))}
+    for folder in sorted(times, key=times.__getitem__):
         record = _read_record(folder / RECORD_NAME)
         if record is None:
             continue
@@ -138,33 +145,68 @@ def read_records(models_folder: Path) -> Iterator[tuple[Path, DownloadRecord]]:
 def take_orphans(models_folder: Path, older_than_s: float = ORPHANS_KEPT_S) -> dict[Path, int]:
     """Folders with parts that no record names, and their bytes; what nobody wanted for some time is deleted.
 
-    Until then the same download, asked for anew, goes on with them: its folder has the same name.
+    Until then the same download, asked for anew, goes on with them: its folder has the same name. A folder that
+    cannot be read is passed over, and one with a record, even a damaged one, is never deleted by itself.
     """
     known = {folder for folder, _ in read_records(models_folder)}
-    root = models_folder / DOWNLOADS_FOLDER
-    try:
-        orphans = [folder for folder in root.iterdir() if folder.is_dir() and folder not in known]
-    except OSError:
-        return {}
     kept = {}
-    for folder in sorted(orphans):
+    for folder in sorted(set(_folders(models_folder)) - known):
         with contextlib.suppress(OSError):
-            parts = list(folder.glob("*.part"))
+            parts = [path for path in folder.iterdir() if path.suffix == ".part"]
             newest = max(path.stat().st_mtime for path in parts or [folder])
-            if time.time() - newest > older_than_s:
+            if time.time() - newest > older_than_s and _record_time(folder) == 0:
                 _log.info("parts of an unknown download are deleted: %s", folder)
                 shutil.rmtree(folder, ignore_errors=True)
-            elif (num_bytes := part_bytes(folder)) and not _is_worked_on(folder):
+            elif (num_bytes := part_bytes(folder)) and not is_worked_on(folder):
                 kept[folder] = num_bytes
     return kept
 
 
-def _is_worked_on(folder: Path) -> bool:
+def set_aside(folder: Path) -> Path:
+    """Make room for the same download anew while the folder is deleted; returns where it lies now."""
+    aside = folder.with_name(f"{folder.name}-{uuid.uuid4().hex[:8]}{CANCELLED_SUFFIX}")
+    try:
+        return folder.rename(aside)
+    except OSError:  # a file in it is open, where the system minds, or it is gone
+        return folder
+
+
+def is_worked_on(folder: Path) -> bool:
+    """Whether a process holds the folder's lock."""
+    if not (folder / LOCK_NAME).exists():
+        return False
     try:
         with filelock.FileLock(folder / LOCK_NAME, timeout=0):
             return False
     except filelock.Timeout:
         return True
+
+
+def _folders(models_folder: Path) -> list[Path]:
+    """What lies where downloads lie; empty where that cannot be listed. What was left of cancelled ones goes."""
+    folders = []
+    try:
+        with os.scandir(models_folder / DOWNLOADS_FOLDER) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir():
+                        folders.append(Path(entry.path))
+    except OSError:
+        return []
+    for folder in folders:
+        if folder.name.endswith(CANCELLED_SUFFIX):
+            shutil.rmtree(folder, ignore_errors=True)
+    return [folder for folder in folders if not folder.name.endswith(CANCELLED_SUFFIX)]
+
+
+def _record_time(folder: Path) -> int | None:
+    """When its record was made, in nanoseconds; 0 where it has none, None where nobody may look."""
+    try:
+        return (folder / RECORD_NAME).lstat().st_ctime_ns
+    except FileNotFoundError:
+        return 0
+    except OSError:
+        return None
 
 
 def part_bytes(folder: Path) -> int:
@@ -184,7 +226,10 @@ def _read_record(path: Path) -> DownloadRecord | None:
         )
         state = DownloadState(stored["state"])
         record = DownloadRecord(endpoint, repository, revision, label, files, checked, state, message)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        "".join((record.id, revision, message, *(file.sha256 for file in files))).encode()
+        if not all(0 <= file.size < MAX_FILE_BYTES for file in files):
+            raise ValueError("a file has no possible size")
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         _log.warning("a download's record cannot be read: %s: %s", path, error)
         return None
     if not files or not is_repository(record.repository) or any(why_unsafe(file.path) for file in files):

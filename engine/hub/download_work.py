@@ -63,6 +63,7 @@ class DownloadWork:
         finally:
             self._item.transfer = None
             client.close()
+        self._stop.check()
         self._install()
 
     def _fetch_files(self, connection: Connection) -> None:
@@ -115,6 +116,7 @@ class DownloadWork:
         """Take the files as the hub has them now, and begin again."""
         record = self._item.record
         repository = client.repository(record.repository)
+        self._stop.check()
         paths = [file.path for file in record.files]
         for version in repository.groups.versions:
             if [file.path for file in version.files] == paths:

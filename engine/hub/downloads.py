@@ -5,12 +5,13 @@ The queue is what lies in the models folder, so it survives whatever ends the pr
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import filelock
@@ -23,6 +24,8 @@ from engine.hub.download_record import (
     LOCK_NAME,
     DownloadRecord,
     DownloadState,
+    is_worked_on,
+    set_aside,
     write_record,
 )
 from engine.hub.download_work import DownloadWork, check_room, refuse_other_case
@@ -34,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 MAX_ACTIVE = 2
 STOPPING_WAIT_S = 0.6
+LOOK_S = 0.1  # who only looks whether a folder is worked on holds its lock for less
 
 Connect = Callable[[str], HubClient]
 
@@ -106,7 +110,8 @@ class Downloads:
             if record.id not in self._items:
                 check_room(item, self.models_folder)
                 try:
-                    write_record(folder, record)
+                    if not is_worked_on(folder):
+                        write_record(folder, record)
                     if is_repair:
                         _take_over(item)
                 except OSError as error:
@@ -140,9 +145,13 @@ class Downloads:
                 return
             item.is_cancelled = True
             item.stop.set()
+            if self._is_another_s(item):  # its parts are not ours to delete
+                self._on_change()
+                return
+            item.folder = set_aside(item.folder)
         if item.thread is not None and item.thread is not threading.current_thread():
             item.thread.join(STOPPING_WAIT_S)
-        shutil.rmtree(item.folder, ignore_errors=True)  # where a file is still open, its thread removes the rest
+        self._remove(item)  # where a file is still open, its thread removes the rest
         self._on_change()
         self._fill()
 
@@ -203,12 +212,44 @@ class Downloads:
 
     def _set_state(self, item: DownloadItem, state: DownloadState, message: str) -> None:
         item.record.state, item.record.message = state, message
-        if item.is_cancelled:
+        if item.is_cancelled or self._is_another_s(item):
             return
         try:
             write_record(item.folder, item.record)
         except OSError as error:  # a full disk, most likely; the record there says something older, which will do
             _log.warning("the state of a download is not kept: %s", error)
+
+    def _is_another_s(self, item: DownloadItem) -> bool:
+        """Whether another process works on it, so that nothing of it may be changed from here."""
+        return not item.has_lock and is_worked_on(item.folder)
+
+    @contextlib.contextmanager
+    def _holding(self, item: DownloadItem) -> Iterator[None]:
+        """Hold the folder against other processes; raises filelock.Timeout where one of them works on it."""
+        lock = filelock.FileLock(item.folder / LOCK_NAME, timeout=0)
+        for is_last_try in (False, False, False, True):
+            with self._lock:  # lock and flag change as one
+                try:
+                    lock.acquire()
+                    item.has_lock = True
+                    break
+                except filelock.Timeout:
+                    if is_last_try:
+                        raise
+            time.sleep(LOOK_S)
+        try:
+            yield
+        finally:
+            with self._lock:
+                item.has_lock = False
+                lock.release()
+
+    def _remove(self, item: DownloadItem) -> None:
+        """Delete what it has, unless the same download, added anew, has the folder by now."""
+        with self._lock:
+            newer = self._items.get(item.record.id, item)
+            if newer is item or newer.folder != item.folder:
+                shutil.rmtree(item.folder, ignore_errors=True)
 
     # ------------------------------------------------------------------------------------ one download
 
@@ -216,7 +257,7 @@ class Downloads:
         """The life of a download's thread."""
         state, message = DownloadState.DONE, ""
         try:
-            with filelock.FileLock(item.folder / LOCK_NAME, timeout=0):
+            with self._holding(item):
                 DownloadWork(item, stop, self.models_folder, self._policy, self._on_change).run(self._connect)
         except Stopped:
             self._after_stop(item)
@@ -236,7 +277,7 @@ class Downloads:
 
     def _after_stop(self, item: DownloadItem) -> None:
         if item.is_cancelled:
-            shutil.rmtree(item.folder, ignore_errors=True)
+            self._remove(item)
         self._on_change()
         with self._lock:
             item.thread = None
@@ -246,14 +287,15 @@ class Downloads:
         with self._lock:
             row = None
             if state is DownloadState.DONE:
-                self._items.pop(item.record.id, None)
+                if self._items.get(item.record.id) is item:
+                    del self._items[item.record.id]
                 item.record.state = state
                 row = item.row()
             elif not stop.is_set:
                 self._set_state(item, state, message)
             item.thread = None
         if state is DownloadState.DONE or item.is_cancelled:
-            shutil.rmtree(item.folder, ignore_errors=True)
+            self._remove(item)
         if row is not None:
             self._on_done(row)
         self._fill()

@@ -216,6 +216,7 @@ class Transfer:
                 if refusals > MAX_REFUSALS:
                     raise
                 self._wait(self._policy.delay_s(failures, error), error, failures)
+        self._stop.check()
         with open(self._part, "ab") as stream:
             os.fsync(stream.fileno())
 
