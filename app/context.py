@@ -31,6 +31,7 @@ from app.storage.store import ChatStore
 from app.tasks import TaskRunner
 from app.translation import tr
 from engine.library import models_folder
+from engine.library.places import damaged_pointer
 from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
@@ -255,6 +256,13 @@ class AppContext(QObject):
                 "still be opened from anywhere.",
                 folder=self._models_folder,
                 strerror=error.strerror or error,
+            )
+        if (pointer := damaged_pointer(self.paths.models)) is not None:
+            return tr(
+                "The file {pointer} does not say where the models folder is, so it is {folder}: correct "
+                "the file or delete it.",
+                pointer=pointer,
+                folder=self._models_folder,
             )
         return ""
 

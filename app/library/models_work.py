@@ -239,7 +239,7 @@ class ModelsWork(QObject):
 
     def move_folder(self, target: Path) -> None:
         """Move the models folder, which takes effect for all that comes."""
-        from engine.library.files import move_folder
+        from engine.library.folder_move import move_folder
 
         def on_moved(_result: object) -> None:
             self.library.folder = target

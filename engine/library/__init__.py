@@ -4,7 +4,8 @@
     app_settings  what the person set in the window, for the terminal
     scan     one entry a model, whatever state its file is in
     repairs  what to do about a model that cannot be used
-    files    import, verify, delete, move: everything that writes
+    files    import, verify, delete
+    folder_move  all of the models folder to another place
     hashes   the checksums of finished downloads, for ``verify``
 
 Other programs' files are read in place and never changed.

@@ -15,7 +15,7 @@ from typing import Any
 import platformdirs
 
 from engine.config import KVType
-from engine.library.places import HOME_VARIABLE, Origin, Place, models_folder, other_places
+from engine.library.places import HOME_VARIABLE, Origin, Place, models_folder, other_places, read_small_file
 
 _log = logging.getLogger(__name__)
 
@@ -64,9 +64,7 @@ def read_app_settings(file: Path | None = None) -> AppSettings:
     """The settings as they are now; the defaults where there are none, or none that can be read."""
     path = file or config_folder() / "settings.json"
     try:
-        if path.stat().st_size > MAX_SETTINGS_BYTES:
-            raise ValueError("too long")
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(read_small_file(path, MAX_SETTINGS_BYTES))
     except FileNotFoundError:
         return AppSettings()
     except (OSError, ValueError, RecursionError) as error:

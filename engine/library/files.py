@@ -1,4 +1,4 @@
-"""What changes files of the library: import, verify, delete, and the move of the whole folder.
+"""What is done with single models of the library: import, verify, delete.
 
 Only our own folder is ever written to. Long work reports how far it is and can be stopped; what it leaves behind
 then is as it was before.
@@ -23,7 +23,7 @@ from engine.hub.download_record import COPY_PREFIX, DOWNLOADS_FOLDER, LOCK_NAME
 from engine.hub.download_work import reserve_bytes
 from engine.hub.transfer import disk_fault
 from engine.library.hashes import keep_hashes, known_hash
-from engine.library.places import Origin, is_inside, point_to
+from engine.library.places import Origin, is_inside
 from engine.library.scan import FoundModel
 
 CHUNK_BYTES = 4 << 20
@@ -47,10 +47,11 @@ class ImportMode(str, Enum):
     LINK = "link"
 
 
-def _no_progress(_done: int, _total: int) -> None: ...
+def no_progress(_done: int, _total: int) -> None:
+    """Nobody wants to know how far it is."""
 
 
-def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress: OnProgress = _no_progress) -> Path:
+def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress: OnProgress = no_progress) -> Path:
     """Bring a model, with all its shards, into the models folder; returns where it lies then.
 
     Raises ModelFileError for a file that is no sound model, LibraryError where the name is taken by another file or
@@ -72,7 +73,7 @@ def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress:
             raise LibraryError(f"{target.name} is in the models folder already: rename one of the two files first.")
     total = sum(source.stat().st_size for source in sources)
     if mode is not ImportMode.LINK:
-        _check_room(models_folder, 0 if mode is ImportMode.MOVE and _same_disk(path, models_folder) else total)
+        check_room(models_folder, 0 if mode is ImportMode.MOVE and is_same_disk(path, models_folder) else total)
     undo = contextlib.ExitStack()
     try:
         models_folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,7 @@ def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress:
             if mode is ImportMode.LINK:
                 os.symlink(source.absolute(), target)
                 undo.callback(target.unlink)
-            elif mode is ImportMode.MOVE and _same_disk(source, models_folder):
+            elif mode is ImportMode.MOVE and is_same_disk(source, models_folder):
                 os.replace(source, target)
                 undo.callback(os.replace, target, source)
             else:
@@ -102,7 +103,7 @@ def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress:
     return targets[list(sources).index(path)] if path in sources else targets[0]
 
 
-def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = _no_progress) -> str:
+def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = no_progress) -> str:
     """Read all of a model's files; returns what was found in one sentence.
 
     Raises ModelFileError for a bad header, DamagedFileError for a checksum that is not the right one, LibraryError
@@ -161,59 +162,6 @@ def delete(model: FoundModel, models_folder: Path) -> int:
     return freed
 
 
-def move_folder(old: Path, new: Path, default: Path, on_progress: OnProgress = _no_progress) -> None:
-    """Move everything in the models folder to ``new``, which is used from then on.
-
-    Files are copied first and deleted last, so that a stop or a fault leaves the old folder whole. Raises
-    LibraryError and DownloadError.
-    """
-    old, new = old.absolute(), new.absolute()
-    if new == old:
-        return
-    if new.resolve().is_relative_to(old.resolve()) or old.resolve().is_relative_to(new.resolve()):
-        raise LibraryError("The new models folder cannot lie inside the old one, or around it: choose another.")
-    if new.is_dir() and any(new.iterdir()):
-        raise LibraryError(f"{new} is not empty: choose an empty folder for the models.")
-    try:
-        new.parent.mkdir(parents=True, exist_ok=True)
-        if not old.exists():
-            new.mkdir(exist_ok=True)
-        elif _same_disk(old, new.parent):
-            if new.is_dir():
-                new.rmdir()
-            os.rename(old, new)
-        else:
-            _copy_tree(old, new, on_progress)
-        point_to(new, default)
-    except OSError as error:
-        raise disk_fault(error, new / "models", 0) from error
-    if old.exists():
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _copy_tree(old: Path, new: Path, on_progress: OnProgress) -> None:
-    files = [path for path in old.rglob("*") if path.is_file() and not path.is_symlink()]
-    total = sum(path.stat().st_size for path in files)
-    _check_room(new, total)
-    done = 0
-    try:
-        for path in sorted(old.rglob("*")):
-            target = new / path.relative_to(old)
-            if path.is_symlink():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.symlink(os.readlink(path), target)
-            elif path.is_dir():
-                target.mkdir(parents=True, exist_ok=True)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _copy(path, target, lambda count, done=done: on_progress(done + count, total))  # type: ignore[misc]
-                done += path.stat().st_size
-        new.mkdir(parents=True, exist_ok=True)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-
-
 def _copy_in(source: Path, target: Path, models_folder: Path, on_bytes: Callable[[int], None]) -> None:
     """Copy a file by way of the downloads' folder: what a kill leaves of it is seen there, and can be deleted."""
     name = hashlib.sha256(str(source).encode("utf-8", "surrogateescape")).hexdigest()[:20]
@@ -225,7 +173,7 @@ def _copy_in(source: Path, target: Path, models_folder: Path, on_bytes: Callable
     except filelock.Timeout:
         raise LibraryError(f"{source.name} is being copied already.") from None
     try:
-        _copy(source, target, on_bytes, folder / "00000.part")
+        copy_file(source, target, on_bytes, folder / "00000.part")
     finally:
         lock.release()
         shutil.rmtree(folder, ignore_errors=True)
@@ -233,7 +181,7 @@ def _copy_in(source: Path, target: Path, models_folder: Path, on_bytes: Callable
             folder.parent.rmdir()  # where it is empty
 
 
-def _copy(source: Path, target: Path, on_bytes: Callable[[int], None], part: Path | None = None) -> None:
+def copy_file(source: Path, target: Path, on_bytes: Callable[[int], None], part: Path | None = None) -> None:
     """Copy a file under a name that is no model's until it is whole."""
     part = part or target.with_name(f"{target.name}.part")
     try:
@@ -250,7 +198,8 @@ def _copy(source: Path, target: Path, on_bytes: Callable[[int], None], part: Pat
         part.unlink(missing_ok=True)
 
 
-def _check_room(folder: Path, num_bytes: int) -> None:
+def check_room(folder: Path, num_bytes: int) -> None:
+    """Raise DiskFullError where ``num_bytes`` more do not fit beside what the system needs for itself."""
     place = folder
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -262,7 +211,8 @@ def _check_room(folder: Path, num_bytes: int) -> None:
         )
 
 
-def _same_disk(first: Path, second: Path) -> bool:
+def is_same_disk(first: Path, second: Path) -> bool:
+    """Whether a rename is enough to bring ``first`` to ``second``, which need not be there yet."""
     place = second
     while not place.exists() and place != place.parent:
         place = place.parent

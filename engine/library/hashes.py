@@ -9,6 +9,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from engine.library.places import read_small_file
+
+MAX_HASHES_BYTES = 1 << 26
 HASHES_NAME = ".checksums.json"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _lock = threading.Lock()
@@ -48,7 +51,7 @@ def _key(path: Path, models_folder: Path) -> str:
 
 def _read(models_folder: Path) -> dict[str, str]:
     try:
-        stored = json.loads((models_folder / HASHES_NAME).read_text(encoding="utf-8"))
+        stored = json.loads(read_small_file(models_folder / HASHES_NAME, MAX_HASHES_BYTES))
         items = stored.items()
     except (OSError, ValueError, AttributeError, RecursionError):
         return {}

@@ -5,7 +5,10 @@ The places of other programs are those that their documentation names for each s
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -14,6 +17,9 @@ from pathlib import Path
 import platformdirs
 
 from engine.plain_data import dataclass
+
+_log = logging.getLogger(__name__)
+_told: set[str] = set()  # what was logged already
 
 HOME_VARIABLE = "FIRESIDE_HOME"
 POINTER_NAME = "models-folder.txt"  # beside the default folder: where it was moved to
@@ -55,27 +61,75 @@ def default_models_folder() -> Path:
 
 
 def models_folder(default: Path | None = None) -> Path:
-    """Where this program keeps models: the default folder, or where the person moved it."""
+    """Where this program keeps models: the default folder, or where the person moved it.
+
+    A file that should say where and does not counts as absent; the log says so once.
+    """
+    folder, fault = _pointed_folder(default or default_models_folder())
+    if fault and fault not in _told:
+        _told.add(fault)
+        _log.warning("%s", fault)
+    return folder
+
+
+def damaged_pointer(default: Path | None = None) -> Path | None:
+    """The file that should say where the models folder is and does not; None where all is well."""
     default = default or default_models_folder()
+    return default.with_name(POINTER_NAME) if _pointed_folder(default)[1] else None
+
+
+def _pointed_folder(default: Path) -> tuple[Path, str]:
+    """The models folder, and one sentence on a pointer that is of no use ("" for a good one, or none)."""
+    pointer = default.with_name(POINTER_NAME)
     try:
-        with open(default.with_name(POINTER_NAME), encoding="utf-8", errors="surrogateescape") as stream:
-            text = stream.read(MAX_POINTER_BYTES).strip()
-    except OSError:
-        return default
-    return Path(text) if text and Path(text).is_absolute() else default
+        text = read_small_file(pointer, MAX_POINTER_BYTES).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return default, ""
+    except OSError as error:
+        return default, f"{pointer} cannot be read ({error.strerror or error}), so the models folder is {default}."
+    # The name may end in white space; a file that was written by hand may have more of it.
+    exact = text.removesuffix("\n")
+    folder = exact if os.path.isabs(exact) and _is_folder(exact) else text.strip()
+    # One that is not there may be on a disk that is not connected; bytes that are no text are then only damage.
+    is_text = not any("\ud800" <= character <= "\udfff" for character in folder)
+    if os.path.isabs(folder) and "\0" not in folder and (is_text or _is_folder(folder)):
+        return Path(folder), ""
+    return default, (
+        f"{pointer} does not name a folder, so the models folder is {default}: write the full path of the right "
+        "one into that file, or delete it."
+    )
+
+
+def _is_folder(name: str) -> bool:
+    return "\0" not in name and os.path.isdir(name)
 
 
 def point_to(folder: Path, default: Path | None = None) -> None:
-    """Let ``models_folder`` return ``folder`` from now on. Raises OSError."""
+    """Let ``models_folder`` return ``folder`` from now on. Raises OSError; ValueError for what is no text."""
     default = default or default_models_folder()
     pointer = default.with_name(POINTER_NAME)
     if folder == default:
         pointer.unlink(missing_ok=True)
         return
+    content = f"{folder}\n".encode("utf-8", "surrogateescape")
     pointer.parent.mkdir(parents=True, exist_ok=True)
     scratch = pointer.with_suffix(".tmp")
-    scratch.write_text(str(folder), encoding="utf-8", errors="surrogateescape")
+    scratch.write_bytes(content)
     os.replace(scratch, pointer)
+
+
+def read_small_file(path: Path, max_bytes: int) -> bytes:
+    """The content of an ordinary file. Raises OSError, also for one that is too long.
+
+    A pipe or a device is never opened: it could wait for ever.
+    """
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not an ordinary file", str(path))
+    if status.st_size > max_bytes:
+        raise OSError(errno.EFBIG, "it is too long", str(path))
+    with open(path, "rb") as stream:
+        return stream.read(max_bytes)
 
 
 def other_places(person_folders: Iterable[Path] = ()) -> list[Place]:

@@ -26,7 +26,7 @@ from engine.errors import (
 from engine.gguf import is_model_file, missing_shards, open_model, shard_of
 from engine.gguf.quantizations import model_name
 from engine.hub.names import is_repository
-from engine.library.places import Origin, Place, is_inside
+from engine.library.places import Origin, Place, is_inside, read_small_file
 from engine.loader import tensor_type_name
 from engine.model import load_plan
 
@@ -289,9 +289,7 @@ def _ollama_candidates(folder: Path) -> Iterator[_Candidate]:
 
 def _manifest_candidates(folder: Path, manifest: Path, title: str) -> Iterator[_Candidate]:
     try:
-        if manifest.stat().st_size > MAX_MANIFEST_BYTES:
-            return
-        layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]
+        layers = json.loads(read_small_file(manifest, MAX_MANIFEST_BYTES))["layers"]
         pairs = [(str(layer["mediaType"]), str(layer["digest"])) for layer in layers]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         _log.info("an Ollama manifest is passed over: %s: %s", manifest, error)

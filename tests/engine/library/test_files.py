@@ -13,15 +13,13 @@ import pytest
 from engine.errors import DiskFullError, ModelFileError, NotGGUFError
 from engine.hub.client import HubClient
 from engine.hub.downloads import Downloads
-from engine.library import Origin, Place, Scanner, describe, models_folder
-from engine.library import files as files_module
+from engine.library import Origin, Place, Scanner, describe
 from engine.library.files import (
     DamagedFileError,
     ImportMode,
     LibraryError,
     delete,
     import_model,
-    move_folder,
     total_size,
     verify,
 )
@@ -129,7 +127,7 @@ def test_an_import_that_does_not_fit_is_refused(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=10)
-    monkeypatch.setattr(files_module.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(DiskFullError, match="free"):
         import_model(_model(tmp_path / "a.gguf"), folder, ImportMode.COPY)
 
@@ -228,48 +226,6 @@ def test_a_link_is_not_moved_into_the_models_folder(tmp_path: Path, folder: Path
     assert not imported.is_symlink()
     imported.unlink()
     assert import_model(link, folder, ImportMode.LINK).read_bytes() == blob.read_bytes()
-
-
-@pytest.mark.parametrize("is_same_disk", [True, False])
-def test_the_models_folder_moves(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, is_same_disk: bool
-) -> None:
-    monkeypatch.setenv("FIRESIDE_HOME", str(tmp_path))
-    monkeypatch.setattr(files_module, "_same_disk", lambda first, second: is_same_disk)
-    path = _model(folder / "acme" / "a.gguf")
-    content = path.read_bytes()
-    (folder / ".downloads").mkdir()
-    new = tmp_path / "new disk" / "models"
-    move_folder(folder, new, tmp_path / "models")
-    assert (new / "acme" / "a.gguf").read_bytes() == content
-    assert (new / ".downloads").is_dir()
-    assert not folder.exists()
-    assert models_folder() == new
-    move_folder(new, folder, tmp_path / "models")
-    assert models_folder() == folder
-
-
-def test_a_move_that_stops_leaves_the_old_folder(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files_module, "_same_disk", lambda first, second: False)
-    path = _model(folder / "a.gguf")
-
-    def stop(_done: int, _total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        move_folder(folder, tmp_path / "new", folder, stop)
-    assert path.exists()
-    assert not (tmp_path / "new").exists()
-
-
-def test_a_move_to_a_foolish_place_is_refused(tmp_path: Path, folder: Path) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "x").touch()
-    for new in (folder / "inside", tmp_path, tmp_path / "full"):
-        with pytest.raises(LibraryError):
-            move_folder(folder, new, folder)
 
 
 def test_total_size(tmp_path: Path) -> None:

@@ -156,6 +156,17 @@ def test_ollama_models_have_their_names(tmp_path: Path, smollm2_path: Path) -> N
     assert _scan(tmp_path, Origin.OLLAMA) == states
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("origin", [Origin.OLLAMA, Origin.OWN])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, origin: Origin) -> None:
+    for name in ("manifests/registry.example/library/pipe/latest", f"blobs/sha256-{'a' * 64}", "m.gguf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    os.symlink("m.gguf", tmp_path / "link.gguf")
+    _ollama(tmp_path, "registry.example/library/blob/latest", _layers("sha256:" + "a" * 64))
+    assert _scan(tmp_path, origin) == {}
+
+
 def test_other_programs_layouts(tmp_path: Path, smollm2_path: Path) -> None:
     name = "ggml-org_SmolLM2-135M-Instruct-GGUF_SmolLM2-135M-Instruct-Q4_1.gguf"
     for path in ("llama/" + name, "jan/smol-2/model.gguf", "lm/acme/Smol-GGUF/Smol-Q4_1.gguf"):
