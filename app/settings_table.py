@@ -22,6 +22,8 @@ class Setting:
         least_word: what the smallest allowed number means where that is no number.
         minimum: smallest allowed number.
         maximum: largest allowed number.
+        is_long: a text of several lines.
+        keywords: what else people call it, for the search.
     """
 
     key: str
@@ -34,6 +36,8 @@ class Setting:
     maximum: float | None = None
     words: tuple[str, ...] = ()
     least_word: str = ""
+    is_long: bool = False
+    keywords: str = ""
 
     @property
     def type(self) -> type[Value]:
@@ -99,6 +103,7 @@ SETTINGS: tuple[Setting, ...] = (
         tr("System prompt"),
         tr("Told to the model before each chat; may be empty."),
         tr("Answers"),
+        is_long=True,
     ),
     Setting(
         "temperature",
@@ -265,6 +270,7 @@ SETTINGS: tuple[Setting, ...] = (
         tr("Hub"),
         tr("The address that models are searched at and downloaded from; empty is the public hub."),
         tr("Model"),
+        keywords=tr("endpoint, server, mirror, URL, Hugging Face, download"),
     ),
     Setting("library_folders", ""),  # a list of paths, as JSON
     Setting("last_model", ""),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 
 from PySide6.QtCore import QLocale, Qt, Signal
-from PySide6.QtWidgets import QFrame, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
 from app.settings import Settings
 from app.settings_table import SETTINGS, Setting
 from app.theme import Theme
 from app.translation import LANGUAGES, current, language_for, tr
+from app.widgets.buttons import LookButton
 from app.widgets.label import Label
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar, ScrollingColumn
@@ -24,18 +25,24 @@ class PreferencesPage(QWidget):
 
     Signals:
         closed: back to the chat.
+        models_requested: the models page, where the folder and the access token are set.
         restart_requested: close Fireside and start it again, for what applies at a start only.
     """
 
     closed = Signal()
+    models_requested = Signal()
     restart_requested = Signal()
 
-    def __init__(self, settings: Settings, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, settings: Settings, theme: Theme, parent: QWidget | None = None, *, has_models_page: bool = True
+    ) -> None:
+        """Without a models page in the window nothing leads there."""
         super().__init__(parent)
         self.setObjectName("preferencesPage")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._settings = settings
         self._theme = theme
+        self._has_models_page = has_models_page
         self._cards: list[tuple[QWidget, list[SettingRow]]] = []
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("Search the settings"))
@@ -52,6 +59,10 @@ class PreferencesPage(QWidget):
         self._column.addWidget(self._nothing)
         for group, rows in groupby((row for row in SETTINGS if row.title), key=lambda row: row.group):
             self._add_group(group, list(rows))
+        self._models_card, self._models_words = self._models_pointer()
+        self._column.addWidget(self._models_card)
+        self._models_card.setVisible(has_models_page)
+        self._column.addStretch(1)  # else the one card that a search leaves is as high as the page
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
@@ -82,6 +93,25 @@ class PreferencesPage(QWidget):
         self._cards.append((card, rows))
         self._column.addWidget(card)
 
+    def _models_pointer(self) -> tuple[QFrame, str]:
+        """The way to what is set beside the models themselves, and the words that a search finds it by."""
+        title, words = (
+            tr("Models folder and access token"),
+            tr("Both are set on the models page, under “On the disk”."),
+        )
+        show = LookButton(self._theme, tr("Show the models page"))
+        show.clicked.connect(self.models_requested)
+        card = QFrame()
+        card.setProperty("look", "card")
+        inside = QHBoxLayout(card)
+        text = self._pointer_text = QVBoxLayout()
+        text.addWidget(Label(title, "strong"))
+        text.addWidget(help_text := Label(words, "help"))
+        help_text.setWordWrap(True)
+        inside.addLayout(text, 1)
+        inside.addWidget(show)
+        return card, f"{title} {words} {tr('token, login, sign in, Hugging Face, location, disk')}".lower()
+
     def _on_setting(self, key: str) -> None:
         """Another language is chosen: it applies at the next start, which may be now."""
         if key != "language":
@@ -98,7 +128,8 @@ class PreferencesPage(QWidget):
 
     def _on_search(self, text: str) -> None:
         words = text.lower().split()
-        any_shown = False
+        any_shown = self._has_models_page and all(word in self._models_words for word in words)
+        self._models_card.setVisible(any_shown)
         for card, rows in self._cards:
             for row in rows:
                 row.setVisible(all(word in row.searched_text for word in words))
@@ -110,8 +141,9 @@ class PreferencesPage(QWidget):
     def _apply_metrics(self) -> None:
         px = self._theme.px
         self.search.setFixedHeight(px(38))
-        for card, _ in self._cards:
+        self._pointer_text.setSpacing(px(2))
+        for card in (*(card for card, _ in self._cards), self._models_card):
             layout = card.layout()
-            assert isinstance(layout, QVBoxLayout)
+            assert layout is not None
             layout.setContentsMargins(px(18), px(14), px(18), px(16))
             layout.setSpacing(px(16))

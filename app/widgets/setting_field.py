@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QPlainTextEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QSpinBox, QWidget
 
 from app.settings_table import Setting
 from app.theme import Theme
@@ -59,7 +59,7 @@ def make_field(setting: Setting, theme: Theme) -> SettingField:
         return _integer_field(setting, theme)
     if setting.type is float:
         return _number_field(setting, theme)
-    return _text_field(theme)
+    return _text_field(theme) if setting.is_long else _line_field(theme)
 
 
 def _choice_field(setting: Setting, theme: Theme) -> SettingField:
@@ -153,6 +153,36 @@ def _number_field(setting: Setting, theme: Theme) -> SettingField:
         box, lambda value: box.setValue(float(value) * scale if isinstance(value, int | float) else 0)
     )
     box.valueChanged.connect(lambda value: field.say(round(value / scale, 4)))
+    return field
+
+
+class _LineBox(QLineEdit):
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.restyle()
+        theme.changed.connect(self.restyle)
+
+    def restyle(self) -> None:
+        self.setFixedHeight(self._theme.px(36))
+
+
+def _line_field(theme: Theme) -> SettingField:
+    """A line of text, said when typing rests or the field is left."""
+    edit, timer = _LineBox(theme), QTimer()
+    timer.setParent(edit)
+    timer.setSingleShot(True)
+    timer.setInterval(_TEXT_AFTER_MS)
+
+    def show(value: object) -> None:
+        if edit.text() != value:
+            edit.setText(str(value))
+            timer.stop()
+
+    field = SettingField(edit, show, is_wide=True)
+    edit.textEdited.connect(lambda: timer.start())
+    edit.editingFinished.connect(lambda: field.say(edit.text()))
+    timer.timeout.connect(lambda: field.say(edit.text()))
     return field
 
 

@@ -48,7 +48,7 @@ class SettingRow(QWidget):
         self._setting = setting
         self._values = values
         self._theme = theme
-        self.searched_text = f"{setting.title} {setting.help} {setting.group}".lower()
+        self.searched_text = f"{setting.title} {setting.help} {setting.group} {setting.keywords}".lower()
         title = Label(setting.title, "strong")
         help_text = Label(setting.help, "help")
         help_text.setWordWrap(True)

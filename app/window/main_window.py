@@ -101,8 +101,10 @@ class MainWindow(QMainWindow):
     def _make_preferences(self) -> QWidget:
         from app.preferences.preferences_page import PreferencesPage
 
-        page = PreferencesPage(self._settings, self._theme)
+        has_models_page = any(entry.name == MODELS for entry in self.pages.entries)
+        page = PreferencesPage(self._settings, self._theme, has_models_page=has_models_page)
         page.restart_requested.connect(self._restart)
+        page.models_requested.connect(lambda: self.show_page(MODELS))
         return page
 
     def _lay_out(self) -> None:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QPushButton, QSpinBox
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox
 from pytestqt.qtbot import QtBot
 
 from app.preferences.preferences_page import PreferencesPage
@@ -79,6 +80,46 @@ def test_a_default_is_one_click_away(page: PreferencesPage, settings: Settings) 
     row._reset.click()
     assert settings.value("top_p") == 0.95
     assert not row._reset.isVisible()
+
+
+def test_the_hub_is_one_line_in_a_compact_card(page: PreferencesPage, settings: Settings, qtbot: QtBot) -> None:
+    page.search.setText("hub")
+    row = _row(page, "hub_endpoint")
+    edit = row.field.editor
+    assert isinstance(edit, QLineEdit)
+    card = page._cards[[row in rows for _, rows in page._cards].index(True)][0]
+    qtbot.waitUntil(lambda: 0 < card.height() < 200)
+    QTest.keyClicks(edit, "hub.local")
+    qtbot.waitUntil(lambda: settings.value("hub_endpoint") == "hub.local", timeout=2000)
+    settings.set("hub_endpoint", "")
+    assert edit.text() == ""
+
+
+@pytest.mark.parametrize("words", ["endpoint", "URL", "mirror"])
+def test_the_hub_is_found_by_what_else_it_is_called(page: PreferencesPage, words: str) -> None:
+    page.search.setText(words)
+    assert _row(page, "hub_endpoint").isVisible()
+
+
+@pytest.mark.parametrize("words", ["models folder", "token", "access token"])
+def test_what_is_set_on_the_models_page_is_found(page: PreferencesPage, qtbot: QtBot, words: str) -> None:
+    page.search.setText(words)
+    button = next(each for each in page.findChildren(QPushButton) if each.text() == "Show the models page")
+    assert button.isVisible()
+    assert not page._nothing.isVisible()
+    with qtbot.waitSignal(page.models_requested):
+        button.click()
+    page.search.setText("temperature")
+    assert not button.isVisible()
+
+
+def test_without_a_models_page_nothing_leads_there(settings: Settings, theme: Theme, qtbot: QtBot) -> None:
+    bare = PreferencesPage(settings, theme, has_models_page=False)
+    qtbot.addWidget(bare)
+    bare.show()
+    assert not bare._models_card.isVisible()
+    bare.search.setText("token")
+    assert not bare._models_card.isVisible()
 
 
 def test_the_search_filters(page: PreferencesPage) -> None:
