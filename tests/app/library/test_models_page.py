@@ -321,7 +321,7 @@ def test_import_verify_and_add_a_folder(page: ModelsPage, qtbot: QtBot, tmp_path
 
 
 def test_what_the_engine_says_of_leftovers_has_a_translation() -> None:
-    from engine.hub.downloads import UNFINISHED_COPY, UNKNOWN_PARTS
+    from engine.hub.unfinished import UNFINISHED_COPY, UNKNOWN_PARTS
 
     assert set(_LEFT) == {UNKNOWN_PARTS, UNFINISHED_COPY}
 
