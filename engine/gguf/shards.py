@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -39,6 +40,10 @@ class ShardName:
     number: int
     count: int
     suffix: str = ".gguf"
+
+    def at(self, number: int) -> ShardName:
+        """Shard ``number`` of this set."""
+        return ShardName(self.prefix, number, self.count, self.suffix)
 
     def name_of(self, number: int) -> str:
         """File name of shard ``number`` of this set."""
@@ -88,10 +93,20 @@ def is_model_file(name: str) -> bool:
     return name.lower().endswith(".gguf") and not name.startswith("._") and raw_part_of(name) is None
 
 
+def present_shards(shard: ShardName, names: Iterable[str]) -> tuple[int, ...]:
+    """Numbers of the shards of this set that are among ``names``, ascending.
+
+    Takes as long as there are names: the count that a name claims may be anything.
+    """
+    start = f"{shard.prefix}-"
+    found = (shard_of(name) for name in names if name.startswith(start))
+    return tuple(sorted({each.number for each in found if each is not None and each == shard.at(each.number)}))
+
+
 def missing_shards(shard: ShardName, names: Iterable[str]) -> tuple[int, ...]:
     """Numbers of the shards of this set that are not among ``names``, ascending."""
-    present = set(names)
-    return tuple(number for number in range(1, shard.count + 1) if shard.name_of(number) not in present)
+    present = set(present_shards(shard, names))
+    return tuple(number for number in range(1, shard.count + 1) if number not in present)
 
 
 def shard_paths(path: Path) -> tuple[Path, ...]:
@@ -103,11 +118,12 @@ def shard_paths(path: Path) -> tuple[Path, ...]:
     shard = shard_of(path.name)
     if shard is None:
         return (path,)
-    # One look at each file rather than a listing: a file system may ignore case, and a listing would not.
-    names = [shard.name_of(number) for number in range(1, shard.count + 1)]
-    missing = [
-        number for number, name in enumerate(names, 1) if not os.path.exists(os.path.join(path.parent, name))
-    ]
+    present = {
+        number
+        for number in _listed_numbers(shard, path.parent)
+        if os.path.exists(os.path.join(path.parent, shard.name_of(number)))
+    }
+    missing = [number for number in range(1, shard.count + 1) if number not in present]
     if missing:
         noun, verb = ("shard", "is") if len(missing) == 1 else ("shards", "are")
         raise MissingShardsError(
@@ -115,7 +131,24 @@ def shard_paths(path: Path) -> tuple[Path, ...]:
             f"{noun} {_ranges(missing)} of {shard.count} {verb} missing from its folder; "
             f"download {'it' if len(missing) == 1 else 'them'} and put all shards side by side",
         )
-    return tuple(path.with_name(name) for name in names)
+    return tuple(path.with_name(shard.name_of(number)) for number in range(1, shard.count + 1))
+
+
+def _listed_numbers(shard: ShardName, folder: Path) -> Iterable[int]:
+    """The shards that may be in the folder: a look at each that a name claims, 99,999 at worst, takes seconds.
+
+    Names that differ in case, or in how accents are written, may be the same to the file system.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError:  # a folder that gives files but no list of them
+        return range(1, shard.count + 1)
+    folded = ShardName(_folded(shard.prefix), shard.number, shard.count, _folded(shard.suffix))
+    return present_shards(folded, map(_folded, names))
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def _ranges(numbers: list[int]) -> str:

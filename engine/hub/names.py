@@ -7,8 +7,10 @@ become files here.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import PurePosixPath
 
 from engine.gguf.quantizations import Quality, quality_of, quantization_in
@@ -16,6 +18,7 @@ from engine.gguf.shards import ShardName, raw_part_of, shard_of
 
 MAX_NAME_BYTES = 200  # of one folder or file: leaves room for ``.part`` within the 255 that systems allow
 MAX_PATH_LENGTH = 400
+MAX_MISSING = 1000  # a name may claim 99,999 shards
 _RESERVED = re.compile(r"(CON|PRN|AUX|NUL|COM[0-9¹²³]|LPT[0-9¹²³]|CONIN\$|CONOUT\$)(\..*)?\Z", re.I | re.S)
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"\\|?*]')
 _REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.A)
@@ -45,7 +48,7 @@ class Version:
         label: what tells it from its neighbours: the quantization, else the file's name.
         quantization: in capitals; None where the name does not tell.
         files: in the order of the shards.
-        missing: numbers of shards that the repository lacks.
+        missing: numbers of shards that the repository lacks, the first thousand of them.
         num_shards: 1 for a single file.
     """
 
@@ -115,7 +118,7 @@ def is_companion(path: str) -> bool:
 
 def group_files(files: Iterable[RemoteFile]) -> FileGroups:
     """Sort out a repository's files; what is neither model nor companion is left out."""
-    sets: dict[tuple[str, str, int], dict[int, RemoteFile]] = {}
+    sets: dict[tuple[str, str, int, str], dict[int, RemoteFile]] = {}
     companions, refused = [], []
     for file in files:
         folder, _, name = file.path.rpartition("/")
@@ -129,27 +132,38 @@ def group_files(files: Iterable[RemoteFile]) -> FileGroups:
         elif is_companion(name):
             companions.append(file)
         elif not _NO_MODEL.search(name):
-            shard = shard_of(name) or ShardName(name[: -len(".gguf")], 1, 1)
-            sets.setdefault((folder, shard.prefix, shard.count), {})[shard.number] = file
-    versions = [_version(prefix, count, shards) for (_, prefix, count), shards in sets.items()]
-    labels = [version.label for version in versions]
-    versions = [
-        version if labels.count(version.label) == 1 else _with_file_name(version)
-        for version in sorted(versions, key=lambda version: (version.size, version.label))
-    ]
+            shard = shard_of(name) or ShardName(name[: -len(".gguf")], 1, 1, name[-len(".gguf") :])
+            sets.setdefault((folder, shard.prefix, shard.count, shard.suffix), {})[shard.number] = file
+    versions = [_version(prefix, count, shards) for (_, prefix, count, _), shards in sets.items()]
+    versions.sort(key=lambda version: (version.size, version.label))
+    for more_exact in (_file_label, _set_label, _path_label):  # until no two are called the same
+        counts = Counter(version.label for version in versions)
+        versions = [
+            version if counts[version.label] == 1 else replace(version, label=more_exact(version.files[0].path))
+            for version in versions
+        ]
     return FileGroups(tuple(versions), tuple(companions), tuple(refused))
 
 
 def _version(prefix: str, count: int, shards: dict[int, RemoteFile]) -> Version:
     files = tuple(shards[number] for number in sorted(shards))
     quantization = quantization_in(files[0].path)
-    missing = tuple(number for number in range(1, min(count, 1000) + 1) if number not in shards)
-    return Version(quantization or prefix, quantization, files, missing, count)
+    missing = (number for number in range(1, count + 1) if number not in shards)
+    return Version(quantization or prefix, quantization, files, tuple(islice(missing, MAX_MISSING)), count)
 
 
-def _with_file_name(version: Version) -> Version:
-    """Two versions of one quantization are told apart by their files' names."""
-    name = version.files[0].path.removesuffix(".gguf")
-    shard = shard_of(version.files[0].path.rsplit("/", 1)[-1])
-    label = shard.prefix if shard is not None else name
-    return Version(label, version.quantization, version.files, version.missing, version.num_shards)
+def _file_label(path: str) -> str:
+    """Two versions of one quantization are told apart by their files' names,"""
+    shard = shard_of(path.rpartition("/")[2])
+    return shard.prefix if shard is not None else _path_label(path)
+
+
+def _set_label(path: str) -> str:
+    """those of one name by their folders,"""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{_file_label(name)}"
+
+
+def _path_label(path: str) -> str:
+    """those of one folder by how many files they have."""
+    return path.removesuffix(".gguf")

@@ -23,7 +23,7 @@ from engine.errors import (
     TruncatedFileError,
     UnsupportedModelError,
 )
-from engine.gguf import is_model_file, missing_shards, open_model, shard_of
+from engine.gguf import is_model_file, open_model, present_shards, shard_of
 from engine.gguf.quantizations import model_name
 from engine.hub.names import is_repository
 from engine.library.places import Origin, Place, is_inside, read_small_file
@@ -133,6 +133,9 @@ class Scanner:
         if known is None or known[0] != state:
             model = describe(candidate.path, place.origin, candidate.name, candidate.is_companion)
             model = replace(model, repository=repository_in(place, candidate.path))
+            if model.state is FileState.UNREADABLE:  # what hinders it may go without a trace on the file
+                self._known.pop(key, None)
+                return model
             known = self._known[key] = (state, model)
         return known[1]
 
@@ -240,7 +243,7 @@ def model_files(folder: Path) -> Iterator[Path]:
             continue
         visited.add(identity)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        sets_seen: set[tuple[str, int]] = set()
+        sets_seen: set[tuple[str, int, str]] = set()
         for name in sorted(names):
             path = os.path.join(place, name)
             is_there = os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
@@ -248,9 +251,10 @@ def model_files(folder: Path) -> Iterator[Path]:
                 continue
             shard = shard_of(name)
             if shard is not None:
-                if (shard.prefix, shard.count) in sets_seen:
+                whole = shard.prefix, shard.count, shard.suffix
+                if whole in sets_seen:
                     continue
-                sets_seen.add((shard.prefix, shard.count))
+                sets_seen.add(whole)
             yield Path(place) / name
 
 
@@ -310,13 +314,10 @@ def _present_files(path: Path) -> tuple[Path, ...]:
     if shard is None:
         return (path,)
     try:
-        names = set(os.listdir(path.parent))
+        present = present_shards(shard, os.listdir(path.parent))
     except OSError:
         return (path,)
-    missing = set(missing_shards(shard, names))
-    return tuple(
-        path.with_name(shard.name_of(number)) for number in range(1, shard.count + 1) if number not in missing
-    ) or (path,)
+    return tuple(path.with_name(shard.name_of(number)) for number in present) or (path,)
 
 
 def _total_size(paths: Iterable[Path]) -> int:
@@ -330,12 +331,12 @@ def _total_size(paths: Iterable[Path]) -> int:
 
 
 def _disk_state(path: Path) -> object:
-    """Changes when a file of the model changes, or a shard comes or goes."""
-    state: list[tuple[str, int, int]] = []
+    """Changes when a file of the model changes, or who may read it, or when a shard comes or goes."""
+    state: list[tuple[str, int, int, int]] = []
     for each in _present_files(path):
         try:
             status = os.stat(each)
         except OSError:
             continue
-        state.append((each.name, status.st_size, status.st_mtime_ns))
+        state.append((each.name, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     return state

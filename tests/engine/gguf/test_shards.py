@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from engine.gguf import (
     is_model_file,
     missing_shards,
     open_model,
+    present_shards,
     raw_part_of,
     shard_of,
     shard_paths,
@@ -99,6 +101,31 @@ def test_missing_shards_of_a_listing() -> None:
         2,
     )
     assert missing_shards(shard, [shard.name_of(number) for number in (1, 2, 3)]) == ()
+
+
+def test_a_claimed_count_asks_the_disk_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (2, 99999):
+        (tmp_path / f"a-{number:05d}-of-99999.gguf").touch()
+    asked: list[str] = []
+    exists = os.path.exists
+
+    def look(path: str) -> bool:
+        asked.append(path)
+        return exists(path)
+
+    monkeypatch.setattr(os.path, "exists", look)
+    with pytest.raises(MissingShardsError, match="shards 1 and 3-99998 of 99999"):
+        shard_paths(tmp_path / "a-00002-of-99999.gguf")
+    assert len(asked) == 2
+
+
+def test_a_set_that_lacks_its_last_shards_is_incomplete(tmp_path: Path) -> None:
+    shard = ShardName("a", 1, 1500)
+    for number in range(1, 1001):
+        (tmp_path / shard.name_of(number)).touch()
+    assert present_shards(shard, os.listdir(tmp_path)) == tuple(range(1, 1001))
+    with pytest.raises(MissingShardsError, match="shards 1001-1500 of 1500 are missing"):
+        shard_paths(tmp_path / shard.name_of(1))
 
 
 @pytest.mark.parametrize("opened", [0, 1, 2])

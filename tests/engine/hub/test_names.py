@@ -104,3 +104,25 @@ def test_two_files_of_one_quantization_keep_apart() -> None:
 def test_a_set_that_claims_a_hundred_thousand_shards_costs_nothing() -> None:
     groups = group_files([RemoteFile("a-00001-of-99999.gguf", 1)])
     assert len(groups.versions[0].missing) < 1001
+
+
+def test_every_version_has_a_label_of_its_own() -> None:
+    def labels(*names: str) -> list[str]:
+        return [version.label for version in group_files(RemoteFile(name, 5) for name in names).versions]
+
+    sets = [f"{folder}/m-Q4_0-0000{number}-of-00002.gguf" for folder in "ab" for number in (1, 2)]
+    assert labels(*sets) == ["a/m-Q4_0", "b/m-Q4_0"]
+    assert labels("m-Q4_0-00001-of-00002.gguf", "m-Q4_0-00001-of-00003.gguf", "b/n-Q8_0.gguf") == [
+        "m-Q4_0-00001-of-00002", "m-Q4_0-00001-of-00003", "Q8_0",
+    ]  # fmt: skip
+    assert labels("m.gguf", "m.GGUF") == ["m", "m.GGUF"]
+
+
+def test_a_long_set_lacks_its_last_shards() -> None:
+    files = [RemoteFile(f"m-{number:05d}-of-01500.gguf", 5) for number in range(1, 1001)]
+    (version,) = group_files(files).versions
+    assert version.missing == tuple(range(1001, 1501))
+    (version,) = group_files(
+        [*files, *(RemoteFile(f"m-{n:05d}-of-01500.gguf", 5) for n in version.missing)]
+    ).versions
+    assert version.missing == ()

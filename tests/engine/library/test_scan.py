@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.gguf import open_model
 from engine.hub.names import RemoteFile, group_files
 from engine.library import (
     FileState,
@@ -22,6 +23,7 @@ from engine.library import (
     other_places,
     repair_of,
 )
+from engine.library import scan as scan_module
 from engine.library.places import models_folder, point_to
 from engine.library.repairs import version_with
 from engine.library.scan import model_files, repository_in
@@ -108,6 +110,42 @@ def test_an_unreadable_file_hides_no_other(tmp_path: Path) -> None:
     _touch(tmp_path, "a.gguf", "b.gguf")
     (tmp_path / "a.gguf").chmod(0)
     assert _scan(tmp_path) == {"a": FileState.UNREADABLE, "b": FileState.DAMAGED}
+
+
+@pytest.mark.parametrize("is_put_back", [True, False])
+def test_what_could_not_be_read_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_put_back: bool
+) -> None:
+    path = write_gguf(tmp_path / "a.gguf", {"general.architecture": "from-the-future"})
+    opening = open_model
+
+    def refuse(path: Path) -> object:
+        raise PermissionError(13, "permission is denied")
+
+    scanner, places = Scanner(), [Place(Origin.OWN, tmp_path)]
+    monkeypatch.setattr(scan_module, "open_model", refuse)
+    assert scanner.scan(places)[0].state is FileState.UNREADABLE
+    if is_put_back:
+        monkeypatch.setattr(scan_module, "open_model", opening)
+    expected = FileState.UNSUPPORTED if is_put_back else FileState.UNREADABLE
+    assert scanner.scan(places)[0].state is expected
+    if is_put_back and os.name != "nt":  # and what can be read no more
+        monkeypatch.setattr(scan_module, "open_model", refuse)
+        path.chmod(0o400)
+        assert scanner.scan(places)[0].state is FileState.UNREADABLE
+
+
+def test_files_that_differ_in_the_case_of_the_ending_are_two(tmp_path: Path) -> None:
+    names = {"m.gguf", "m.GGUF", "s-00001-of-00002.gguf", "s-00001-of-00002.GGUF"}
+    _touch(tmp_path, *names)
+    assert _found(tmp_path) == set(os.listdir(tmp_path))  # all four, but where the disk takes them for two
+
+
+def test_a_set_that_lacks_its_last_shards_lists_what_is_there(tmp_path: Path) -> None:
+    _touch(tmp_path, *(f"m-{number:05d}-of-01500.gguf" for number in range(1, 1001)))
+    (model,) = Scanner().scan([Place(Origin.OWN, tmp_path)])
+    assert model.state is FileState.MISSING
+    assert (len(model.paths), model.num_parts) == (1000, 1500)
 
 
 def test_a_real_model_is_named_and_measured(smollm2_path: Path, gemma3_path: Path) -> None:
