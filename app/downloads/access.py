@@ -21,13 +21,19 @@ class HubAccess:
     def client(self, endpoint: str = "") -> HubClient:
         """A client of the hub at ``endpoint``, "" for the one in the settings. May wait for the keyring."""
         # huggingface_hub takes half a second to import: a start without the hub does not pay for it.
+        from engine.hub.address import chosen_endpoint
         from engine.hub.client import HubClient
         from engine.hub.tokens import TokenStore
 
-        return HubClient(endpoint or str(self._settings.value("hub_endpoint")), TokenStore(self._token_file).get())
+        chosen = chosen_endpoint(str(self._settings.value("hub_endpoint")))
+        endpoint = endpoint or chosen
+        return HubClient(endpoint, TokenStore(self._token_file).get(endpoint, chosen))
 
     def set_token(self, token: str) -> bool:
-        """Keep the access token; True when the system's keyring has it. Raises ValueError and OSError."""
+        """Keep the access token of the hub in the settings; True when the system's keyring has it.
+
+        Raises ValueError and OSError.
+        """
         from engine.hub.tokens import TokenStore
 
-        return TokenStore(self._token_file).set(token)
+        return TokenStore(self._token_file).set(token, str(self._settings.value("hub_endpoint")))

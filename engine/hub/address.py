@@ -12,6 +12,7 @@ from engine.hub.names import is_repository
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 ENDPOINT_VARIABLE = "HF_ENDPOINT"
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _PUBLIC_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
 _OTHER_PAGES = {"api", "blog", "collections", "datasets", "docs", "papers", "spaces"}  # no owners of models
 _LOCAL_ENDINGS = (".local", ".lan", ".internal", ".home.arpa", ".localhost")
@@ -59,6 +60,16 @@ def repository_name(text: str, endpoint: str = DEFAULT_ENDPOINT) -> str:
     """``owner/name`` where ``text`` is the address of a model's page, else ``text`` as it is."""
     page = model_page(text, endpoint)
     return text if page is None else page.repository
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of an address, by which it counts as the same server."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:  # no address that anything could be sent to
+        return "", url, -1
+    return parts.scheme, (parts.hostname or "").lower(), port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def _with_scheme(text: str) -> str:

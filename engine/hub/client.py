@@ -23,7 +23,7 @@ from engine.hub.address import chosen_endpoint, repository_name
 from engine.hub.connection import Connection
 from engine.hub.faults import fault_of_exception, fault_of_status, is_address
 from engine.hub.filters import SearchFilter
-from engine.hub.names import FileGroups, RemoteFile, group_files, is_repository
+from engine.hub.names import FileGroups, RemoteFile, group_files, is_repository, printable
 from engine.hub.session import Question
 from engine.hub.tokens import is_token
 
@@ -238,7 +238,7 @@ def _model(info: Any) -> HubModel | None:
     if not is_repository(repository):
         return None
     gguf = info.gguf if isinstance(info.gguf, dict) else {}
-    tags = tuple(tag[:MAX_TEXT] for tag in _items(info.tags) if isinstance(tag, str))
+    tags = tuple(_text(tag) for tag in _items(info.tags) if isinstance(tag, str))
     gated: Literal["", "auto", "manual"] = "" if not info.gated else "auto" if info.gated == "auto" else "manual"
     return HubModel(
         repository=repository,
@@ -278,4 +278,4 @@ def _count(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    return value[:MAX_TEXT] if isinstance(value, str) else ""
+    return printable(value[:MAX_TEXT]) if isinstance(value, str) else ""

@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx2
 
 from engine.errors import HubAnswerError, RemoteChangedError
-from engine.hub.address import DEFAULT_ENDPOINT
+from engine.hub.address import DEFAULT_ENDPOINT, DEFAULT_PORTS, origin_of
 from engine.hub.faults import fault_of_exception, fault_of_status, host_of
 from engine.hub.http_client import new_http
 
@@ -19,7 +19,6 @@ CONNECT_TIMEOUT_S = 10.0
 STALLED_AFTER_S = 20.0
 MAX_REDIRECTS = 8
 _REDIRECTS = {301, 302, 303, 307, 308}
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
@@ -118,16 +117,6 @@ class Connection:
             scheme = urlsplit(target).scheme
         except ValueError:  # brackets without an address between them
             target = scheme = ""
-        if scheme not in _DEFAULT_PORTS or (scheme == "http" and url.startswith("https:")):
+        if scheme not in DEFAULT_PORTS or (scheme == "http" and url.startswith("https:")):
             raise HubAnswerError(f"{host_of(url)} sends us to an address that is not safe.")
         return target
-
-
-def origin_of(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of an address, by which it counts as the same server."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:  # no address that anything could be sent to
-        return "", url, -1
-    return parts.scheme, (parts.hostname or "").lower(), port or _DEFAULT_PORTS.get(parts.scheme)

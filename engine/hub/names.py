@@ -20,7 +20,7 @@ MAX_NAME_BYTES = 200  # of one folder or file: leaves room for ``.part`` within 
 MAX_PATH_LENGTH = 400
 MAX_MISSING = 1000  # a name may claim 99,999 shards
 _RESERVED = re.compile(r"(CON|PRN|AUX|NUL|COM[0-9¹²³]|LPT[0-9¹²³]|CONIN\$|CONOUT\$)(\..*)?\Z", re.I | re.S)
-_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"\\|?*]')
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"\\|?*\ud800-\udfff]')
 _REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.A)
 _NO_MODEL = re.compile(r"imatrix|^\.", re.I)
 
@@ -98,10 +98,10 @@ def is_repository(name: str) -> bool:
 def why_unsafe(path: str) -> str:
     """Why a file of that name cannot be stored, in words; "" when it can on every system."""
     parts = path.split("/")
-    if not path or len(path) > MAX_PATH_LENGTH or any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
-        return "the name is empty or too long"
     if _FORBIDDEN.search(path):
         return "the name has characters that files cannot have"
+    if not path or len(path) > MAX_PATH_LENGTH or any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
+        return "the name is empty or too long"
     if any(part in {"", ".", ".."} for part in parts) or PurePosixPath(path).is_absolute():
         return "the name points out of the models folder"
     if any(part.endswith((".", " ")) or part.startswith(" ") for part in parts):
@@ -109,6 +109,11 @@ def why_unsafe(path: str) -> str:
     if any(_RESERVED.match(part) for part in parts):
         return "the name is reserved by Windows"
     return ""
+
+
+def printable(text: str) -> str:
+    """The text with question marks for halves of characters, which nothing can write."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def is_companion(path: str) -> bool:
@@ -126,7 +131,7 @@ def group_files(files: Iterable[RemoteFile]) -> FileGroups:
         if not name.lower().endswith(".gguf") and part is None:
             continue
         if reason := why_unsafe(file.path):
-            refused.append((file.path, reason))
+            refused.append((printable(file.path), reason))
         elif part is not None:
             refused.append((file.path, "it is a part of a file that was cut up and must be joined by hand"))
         elif is_companion(name):

@@ -15,7 +15,8 @@ import httpx2
 from huggingface_hub import set_client_factory
 
 from engine.errors import HubAnswerError, HubUnreachableError
-from engine.hub.connection import CONNECT_TIMEOUT_S, MAX_REDIRECTS, STALLED_AFTER_S, origin_of
+from engine.hub.address import origin_of
+from engine.hub.connection import CONNECT_TIMEOUT_S, MAX_REDIRECTS, STALLED_AFTER_S
 from engine.hub.faults import fault_of_exception, fault_of_status, host_of
 from engine.hub.http_client import new_http
 from engine.hub.sockets import Sockets, time_limit

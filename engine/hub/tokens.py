@@ -8,6 +8,8 @@ import os
 import threading
 from pathlib import Path
 
+from engine.hub.address import DEFAULT_ENDPOINT, chosen_endpoint, origin_of
+
 _log = logging.getLogger(__name__)
 
 SERVICE = "Fireside"
@@ -17,7 +19,9 @@ KEYRING_WAIT_S = 5.0  # a keyring that asks the person for its password may wait
 
 
 class TokenStore:
-    """Keeps one token. Asking the keyring may take seconds: not for a GUI thread.
+    """Keeps one token and which hub it is of: the token alone is the public hub's.
+
+    Asking the keyring may take seconds: not for a GUI thread.
 
     Attributes:
         file: where the token lies when there is no keyring.
@@ -26,16 +30,25 @@ class TokenStore:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def get(self) -> str:
-        """The token; "" where there is none. ``HF_TOKEN`` in the environment stands above what is kept."""
-        if token := os.environ.get("HF_TOKEN", "").strip():
-            return token
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            return self.file.read_text(encoding="utf-8").strip()
-        return _ask_keyring(lambda keyring: keyring.get_password(SERVICE, USER) or "") or ""
+    def get(self, endpoint: str, chosen: str = "") -> str:
+        """The token for the hub at ``endpoint``; "" where there is none for it.
 
-    def set(self, token: str) -> bool:
-        """Keep a token, or forget it where it is ""; True when the keyring has it. Raises OSError, ValueError."""
+        ``HF_TOKEN`` in the environment stands above what is kept; it is of the hub that was ``chosen``, "" for any.
+        """
+        if token := os.environ.get("HF_TOKEN", "").strip():
+            return token if not chosen or _is_same_hub(endpoint, chosen) else ""
+        kept = ""
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            kept = self.file.read_text(encoding="utf-8").strip()
+        kept = kept or _ask_keyring(lambda keyring: keyring.get_password(SERVICE, USER) or "") or ""
+        token, _, of_hub = kept.partition(" ")
+        return token if _is_same_hub(endpoint, of_hub or DEFAULT_ENDPOINT) else ""
+
+    def set(self, token: str, endpoint: str) -> bool:
+        """Keep a token of the hub at ``endpoint``, or forget it where it is ""; True when the keyring has it.
+
+        Raises OSError, ValueError.
+        """
         token = token.strip()
         if token and not is_token(token):
             raise ValueError("This is no access token: copy it once more from the hub's settings page.")
@@ -43,13 +56,14 @@ class TokenStore:
             _ask_keyring(lambda keyring: keyring.delete_password(SERVICE, USER))
             self.file.unlink(missing_ok=True)
             return False
+        text = token if _is_same_hub(endpoint, DEFAULT_ENDPOINT) else f"{token} {chosen_endpoint(endpoint)}"
         kept = _ask_keyring(
-            lambda keyring: keyring.set_password(SERVICE, USER, token) or keyring.get_password(SERVICE, USER)
+            lambda keyring: keyring.set_password(SERVICE, USER, text) or keyring.get_password(SERVICE, USER)
         )
-        if kept == token:
+        if kept == text:
             self.file.unlink(missing_ok=True)
             return True
-        self._write(token)
+        self._write(text)
         return False
 
     def _write(self, token: str) -> None:
@@ -60,6 +74,10 @@ class TokenStore:
         with open(descriptor, "w", encoding="utf-8") as stream:
             stream.write(token)
         os.replace(scratch, self.file)
+
+
+def _is_same_hub(endpoint: str, other: str) -> bool:
+    return origin_of(chosen_endpoint(endpoint)) == origin_of(chosen_endpoint(other))
 
 
 def is_token(text: str) -> bool:

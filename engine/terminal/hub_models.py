@@ -35,7 +35,7 @@ def new_client(endpoint: str) -> HubClient:
     from engine.hub.client import HubClient
     from engine.hub.tokens import TokenStore
 
-    return HubClient(endpoint, TokenStore(token_file()).get())
+    return HubClient(endpoint, TokenStore(token_file()).get(endpoint))
 
 
 def named_at_hub(arguments: argparse.Namespace, given: str) -> tuple[str, str | None]:

@@ -463,7 +463,8 @@ def test_a_folder_that_is_gone_can_be_taken_off_the_list(page: ModelsPage, qtbot
 def test_the_token_is_kept(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     page._work.set_token("hf_abc")
     qtbot.waitUntil(lambda: "only you can read" in page.notice_bar.text, timeout=WAIT_MS)
-    assert (tmp_path / "config" / "hub-token").read_text() == "hf_abc"
+    hub = page._work._settings.value("hub_endpoint")
+    assert (tmp_path / "config" / "hub-token").read_text() == f"hf_abc {hub}"
     page._work.set_token("a b")
     qtbot.waitUntil(lambda: "no access token" in page.notice_bar.text, timeout=WAIT_MS)
 

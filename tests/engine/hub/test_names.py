@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.gguf.quantizations import quality_of, quantization_in, without_quantization
+from engine.hub.client import HubClient
 from engine.hub.names import RemoteFile, group_files, is_repository, why_unsafe
+from tests.engine.hub.loopback import LoopbackHub
 
 
 @pytest.mark.parametrize(
@@ -126,3 +128,13 @@ def test_a_long_set_lacks_its_last_shards() -> None:
         [*files, *(RemoteFile(f"m-{n:05d}-of-01500.gguf", 5) for n in version.missing)]
     ).versions
     assert version.missing == ()
+
+
+def test_half_a_character_in_what_the_hub_says_is_written_as_a_question_mark(hub: LoopbackHub) -> None:
+    files = {"m-Q4_0.gguf": b"GGUF", "x\ud800.gguf": b"GGUF"}
+    hub.add("acme/m", files, tags=["gguf", "license:m\ud800t"], gguf={"architecture": "ll\ud800ma"})
+    with HubClient(hub.url) as client:
+        repository = client.repository("acme/m")
+    assert [version.label for version in repository.groups.versions] == ["Q4_0"]
+    assert repository.groups.refused == (("x?.gguf", "the name has characters that files cannot have"),)
+    assert (repository.model.license, repository.model.architecture) == ("m?t", "ll?ma")
