@@ -32,10 +32,10 @@ from typing import Final
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.isa import ISA, InstructionSet
 
-MATVEC_TOKENS: Final = 8  # up to here one pass over the weights where they lie
+HAS_UNITS: Final = ISA is InstructionSet.AVX2  # whether rows of few are units of 8 blocks
+MATVEC_TOKENS: Final = 16 if HAS_UNITS else 8  # up to here one pass over the weights where they lie
 TOKEN_TILE: Final = 8 if ISA is InstructionSet.AVX512VNNI else 4  # 16 x tile accumulators fill the registers
 SIGNED_BIAS: Final = 128 if ISA is InstructionSet.AVX512VNNI else 0
-HAS_UNITS: Final = ISA is InstructionSet.AVX2  # whether rows of few are units of 8 blocks
 GROUP: Final = 256 if HAS_UNITS else 128  # values that matvec takes at once
 UNIT_ORDER: Final = (0, 2, 4, 6, 1, 3, 5, 7)  # as blocks lie in registers that hold two of them, once transposed
 UNIT_SCALES: Final = 256  # bytes before the scales of a unit

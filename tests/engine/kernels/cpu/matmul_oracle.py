@@ -164,7 +164,7 @@ def cases(tensor_type: TensorType) -> Iterator[tuple[int, int, int]]:
     small = 576 // block * block
     widths = (7, 165, 2100) if block == 1 else (block, max(small, 5 * block), 4608 if block > 32 else 4192)
     for width, rows in zip(widths, (37, 50, 16), strict=True):
-        for num_tokens in (*range(1, 10), 21):
+        for num_tokens in (*range(1, 9), formats.MATVEC_TOKENS, formats.MATVEC_TOKENS + 1, 21):
             yield rows, width, num_tokens
 
 

@@ -67,20 +67,20 @@ def test_few_tokens_give_the_same_bits_together_as_one_by_one(tensor_type: Tenso
     activation = formats.activation_format(tensor_type)
     wanted = [kernel_source("quantize_kernel", activation), kernel_source("matmul_kernel", tensor_type)]
     quantize, matmul = (load_kernels(wanted)[source] for source in wanted)
-    x = np.random.default_rng(2).standard_normal((8, width)).astype(np.float32)
+    x = np.random.default_rng(2).standard_normal((formats.MATVEC_TOKENS, width)).astype(np.float32)
 
     def product(first: int, end: int) -> np.ndarray:
         harness, part, out = Harness(), x[first:end].copy(), np.zeros((end - first, rows), np.float32)
         harness.matmul(matmul, harness.quantize(quantize, activation, part), weights, width, None, out)
         return out
 
-    one_by_one = np.concatenate([product(n, n + 1) for n in range(8)])
-    for count in range(2, 9):
+    one_by_one = np.concatenate([product(n, n + 1) for n in range(len(x))])
+    for count in range(2, len(x) + 1):
         np.testing.assert_array_equal(product(0, count), one_by_one[:count])
 
 
 @pytest.mark.parametrize("tensor_type", sorted(TensorType[name] for name in HALVES), ids=lambda t: t.name)
-@pytest.mark.parametrize("num_tokens", [1, 3, 12])
+@pytest.mark.parametrize("num_tokens", [1, 3, formats.MATVEC_TOKENS + 4])
 def test_the_largest_values_overflow_nothing(tensor_type: TensorType, num_tokens: int) -> None:
     width = max(tensor_type.block_size, 64)
     weights = extreme_weights(tensor_type, 17, width)
@@ -99,7 +99,7 @@ def test_real_tensors(model: str, request: pytest.FixtureRequest) -> None:
         assert len(matrices) >= 3
         for (tensor_type, width), tensor in matrices.items():
             weights = file.tensor_data(tensor.name).reshape(tensor.shape[0], -1)[-1024:]
-            for num_tokens in (1, 3, 12):
+            for num_tokens in (1, 3, formats.MATVEC_TOKENS + 4):
                 assert matmul_error(tensor_type, weights, width, num_tokens) < 1e-5, tensor
             del weights
 

@@ -10,6 +10,7 @@ import pytest
 
 from engine.kernels.cpu.formats import (
     HAS_UNITS,
+    MATVEC_TOKENS,
     SIGNED_BIAS,
     TOKEN_TILE,
     UNIT_BYTES,
@@ -60,7 +61,7 @@ def units_of(buffer: npt.NDArray[np.uint8], num_tokens: int) -> list[Any]:
     return [q, *(part.reshape(num_tokens, -1) for part in (floats[:, :, 0], floats[:, :, 1], halves))]
 
 
-@pytest.mark.parametrize("num_tokens", [1, 3, 8])
+@pytest.mark.parametrize("num_tokens", [1, 3, MATVEC_TOKENS])
 def test_int8_rows_for_few_tokens(num_tokens: int) -> None:
     x = rows_with_zeros(num_tokens)
     buffer = quantized(x, ActivationFormat.INT8)[: num_tokens * (PADDED + 16 * BLOCKS)]
@@ -72,7 +73,7 @@ def test_int8_rows_for_few_tokens(num_tokens: int) -> None:
     np.testing.assert_allclose(sum16, values.reshape(num_tokens, -1, 16).sum(-1), atol=1e-4)
 
 
-@pytest.mark.parametrize("num_tokens", [9, 37])
+@pytest.mark.parametrize("num_tokens", [MATVEC_TOKENS + 1, 37])
 def test_int8_tiles_for_many_tokens(num_tokens: int) -> None:
     x = rows_with_zeros(num_tokens)
     tiles = -(-num_tokens // TOKEN_TILE)
@@ -106,11 +107,11 @@ def test_int8_tiles_for_many_tokens(num_tokens: int) -> None:
 
 
 def test_float32_keeps_the_values() -> None:
-    few, many = rows_with_zeros(3), rows_with_zeros(13)
+    few, many = rows_with_zeros(3), rows_with_zeros(MATVEC_TOKENS + 5)
     rows = quantized(few, ActivationFormat.FLOAT32).view(np.float32)[: 3 * WIDTH]
     assert (rows.reshape(3, WIDTH) == few).all()
-    tiles = -(-13 // TOKEN_TILE)
+    tiles = -(-len(many) // TOKEN_TILE)
     values = quantized(many, ActivationFormat.FLOAT32).view(np.float32)[: tiles * TOKEN_TILE * WIDTH]
     by_token = values.reshape(tiles, WIDTH, TOKEN_TILE).swapaxes(1, 2).reshape(-1, WIDTH)
-    assert (by_token[:13] == many).all()
-    assert (by_token[13:] == 0).all()
+    assert (by_token[: len(many)] == many).all()
+    assert (by_token[len(many) :] == 0).all()
