@@ -5,6 +5,7 @@
     scan     one entry a model, whatever state its file is in
     repairs  what to do about a model that cannot be used
     files    import, verify, delete
+    import_names  what an imported file is called
     folder_move  all of the models folder to another place
     hashes   the checksums of finished downloads, for ``verify``
 

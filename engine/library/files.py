@@ -23,8 +23,9 @@ from engine.hub.download_record import COPY_PREFIX, DOWNLOADS_FOLDER, LOCK_NAME
 from engine.hub.download_work import reserve_bytes
 from engine.hub.transfer import disk_fault
 from engine.library.hashes import keep_hashes, known_hash
+from engine.library.import_names import listed_names
 from engine.library.places import Origin, is_inside
-from engine.library.scan import FoundModel
+from engine.library.scan import FoundModel, is_listed_name
 
 CHUNK_BYTES = 4 << 20
 
@@ -54,8 +55,9 @@ def no_progress(_done: int, _total: int) -> None:
 def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress: OnProgress = no_progress) -> Path:
     """Bring a model, with all its shards, into the models folder; returns where it lies then.
 
-    Raises ModelFileError for a file that is no sound model, LibraryError where the name is taken by another file or
-    a link should be moved, DownloadError in its kinds for what the disk refuses.
+    A file whose name would not be listed gets another. Raises ModelFileError for a file that is no sound model,
+    LibraryError where the name is taken by another file or a link should be moved, DownloadError in its kinds for
+    what the disk refuses.
     """
     sources = shard_paths(path)
     linked = next((source for source in sources if source.is_symlink()), None)
@@ -65,8 +67,10 @@ def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress:
         )
     for source in sources:
         check_model_file(source)
-    targets = [models_folder / source.name for source in sources]
+    names = listed_names(sources)
+    targets = [models_folder / name for name in names]
     if any(source.resolve().is_relative_to(models_folder.resolve()) for source in sources):
+        _check_is_listed(path, models_folder, names[list(sources).index(path)] if path in sources else names[0])
         return path
     for target in targets:
         if os.path.lexists(target):
@@ -101,6 +105,15 @@ def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress:
             with contextlib.suppress(OSError):
                 source.unlink(missing_ok=True)
     return targets[list(sources).index(path)] if path in sources else targets[0]
+
+
+def _check_is_listed(path: Path, models_folder: Path, name: str) -> None:
+    """A file that lies in the models folder already and is not seen there has to be renamed."""
+    *folders, own_name = path.resolve().relative_to(models_folder.resolve()).parts
+    if hidden := next((folder for folder in folders if folder.startswith(".")), None):
+        raise LibraryError(f"{path.name} lies in {hidden}, which is passed over: move it out of there first.")
+    if not is_listed_name(own_name):
+        raise LibraryError(f"{own_name} is passed over in the models folder for its name: rename it to {name}.")
 
 
 def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = no_progress) -> str:

@@ -35,11 +35,11 @@ _log = logging.getLogger(__name__)
 MAX_DEPTH = 24
 MAX_MANIFEST_BYTES = 1 << 20
 MAX_MANIFESTS = 10_000
-_UNFINISHED = re.compile(r"\.(part|partial|tmp|temp|download|downloading|incomplete|crdownload|aria2)\b", re.I)
+UNFINISHED = re.compile(r"\.(part|partial|tmp|temp|download|downloading|incomplete|crdownload|aria2)\b", re.I)
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _OLLAMA_PROJECTOR = "application/vnd.ollama.image.projector"
-_GENERIC_STEM = re.compile(r"(ggml[-_])?model|weights|[0-9a-f]{40,64}", re.I)
+GENERIC_STEM = re.compile(r"(ggml[-_])?model|weights|[0-9a-f]{40,64}", re.I)
 
 
 class FileState(str, Enum):
@@ -247,7 +247,7 @@ def model_files(folder: Path) -> Iterator[Path]:
         for name in sorted(names):
             path = os.path.join(place, name)
             is_there = os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
-            if not _may_be_model(name) or not is_there:
+            if not is_listed_name(name) or not is_there:
                 continue
             shard = shard_of(name)
             if shard is not None:
@@ -258,8 +258,9 @@ def model_files(folder: Path) -> Iterator[Path]:
             yield Path(place) / name
 
 
-def _may_be_model(name: str) -> bool:
-    return is_model_file(name) and not name.startswith(".") and _UNFINISHED.search(name) is None
+def is_listed_name(name: str) -> bool:
+    """Whether a file of this name is looked at; hidden and unfinished ones are passed over."""
+    return is_model_file(name) and not name.startswith(".") and UNFINISHED.search(name) is None
 
 
 def _name_in_place(place: Place, path: Path) -> str:
@@ -268,7 +269,7 @@ def _name_in_place(place: Place, path: Path) -> str:
         head, separator, tail = path.name.rpartition("-GGUF_")
         return model_name(Path(tail))[0] if separator and head and tail else ""
     stem = model_name(path)[0]
-    if _GENERIC_STEM.fullmatch(stem) and path.parent != place.folder:
+    if GENERIC_STEM.fullmatch(stem) and path.parent != place.folder:
         return path.parent.name
     return ""
 
