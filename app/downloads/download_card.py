@@ -10,7 +10,7 @@ from app.downloads.queue import DownloadQueue
 from app.theme import Theme
 from app.translation import localised, tr
 from app.widgets.buttons import LookButton
-from app.widgets.label import ElidingLabel, Label
+from app.widgets.label import ElidingLabel, WrappingLabel
 from app.widgets.meter import Meter
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ class DownloadCard(QFrame):
         self._queue = queue
         self._row = row
         self._title = ElidingLabel("", "strong")
-        self._facts = Label("", "muted")
-        self._facts.setWordWrap(True)
+        self._facts = WrappingLabel("", "muted")
         self._meter = Meter(theme, tr("Downloaded"))
         self._meter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._pause = LookButton(theme, tr("Pause"))
@@ -48,14 +47,12 @@ class DownloadCard(QFrame):
         self._pause.clicked.connect(self._on_pause)
         self._cancel.clicked.connect(lambda: queue.cancel(self._row.id))
         self._head = QHBoxLayout()
-        words = QVBoxLayout()
-        words.addWidget(self._title)
-        words.addWidget(self._facts)
-        self._head.addLayout(words, 1)
+        self._head.addWidget(self._title, 1)
         self._head.addWidget(self._pause)
         self._head.addWidget(self._cancel)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
+        self._column.addWidget(self._facts)
         self._column.addWidget(self._meter)
         self.show_row(row)
         self._apply_metrics()
@@ -91,7 +88,7 @@ class DownloadCard(QFrame):
     def _apply_metrics(self) -> None:
         px = self._theme.px
         self._column.setContentsMargins(px(16), px(14), px(16), px(16))
-        self._column.setSpacing(px(12))
+        self._column.setSpacing(px(8))
         self._head.setSpacing(px(6))
 
 

@@ -1,32 +1,28 @@
-"""One model of the hub as a card: its facts, and its versions as rows with memory, speed here and quality."""
+"""One model of the hub as a card: its facts, its versions to be opened and folded, and what its author says."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QUrl, Signal
+from PySide6.QtCore import QEvent, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library.hub_search import HubDetail
-from app.library.library import size_text
-from app.library.words import rate_text, word
+from app.library.version_table import VersionTable
 from app.theme import Theme
 from app.translation import localised, tr
 from app.widgets.buttons import LookButton, TextButton
-from app.widgets.label import ElidingLabel, Label, plain_tooltip
+from app.widgets.flow_layout import FlowLayout
+from app.widgets.label import ElidingLabel, Label, WrappingLabel, plain_tooltip
 
 if TYPE_CHECKING:
     from engine.advisor import Advice
     from engine.hub.client import HubModel
-    from engine.hub.names import Version
 
 MAX_CARD_TEXT = 4000
-MAX_NAME_LENGTH, NARROW_NAME_LENGTH = 48, 30
 _NARROW_PX = 720  # below this a card shows only what decides
-_SIZE_COLUMN, _QUALITY_COLUMN = 1, 4
-_SPEED_PX = 112
 
 
 class HubCard(QFrame):
@@ -47,18 +43,13 @@ class HubCard(QFrame):
         self.setProperty("look", "card")
         self.model = model
         self._theme = theme
-        self._title = Label("", "strong")
-        self._title.setMinimumWidth(1)  # its text is shortened to the room that there is
-        self._title.setToolTip(plain_tooltip(model.repository))
+        self._title = ElidingLabel(model.name, "strong")
+        self._title.set_details(model.repository)
         self._badge = Label("", "badge")
         self._badge.hide()
-        self._is_recommended = False
-        self._buttons: dict[str, tuple[LookButton, Version]] = {}
-        self._speeds: list[tuple[ElidingLabel, Advice | None]] = []
         self._busy: set[str] = set()
         self._here: set[str] = set()
-        self._facts = Label(facts_of(model), "muted")
-        self._facts.setWordWrap(True)
+        self._facts = WrappingLabel(facts_of(model), "muted")
         one = model.downloads == 1
         count = tr("1 download") if one else tr("{count} downloads", count=count_text(model.downloads))
         self._count = Label(count if model.downloads else "", "muted")
@@ -67,24 +58,19 @@ class HubCard(QFrame):
         self._open.clicked.connect(self.open)
         self._about = TextButton(theme, tr("About this model"))
         self._about.clicked.connect(self._toggle_text)
-        self._about.hide()
         self._more = TextButton(theme, tr("More by {owner}", owner=model.owner))
         self._more.clicked.connect(partial(self.author_chosen.emit, model.owner))
-        self._more.hide()
         self._page = TextButton(theme, tr("Its page at the hub"))
         self._page.clicked.connect(self._open_page)
-        self._page.hide()
         self._address = ""
-        self._text = Label("", "help")
-        self._text.setWordWrap(True)
+        self._text = WrappingLabel("", "help")
         self._text.hide()
-        self._notice = Label("", "caution")
-        self._notice.setWordWrap(True)
+        self._notice = WrappingLabel("", "caution")
         self._notice.hide()
         words = QVBoxLayout()
         words.setSpacing(2)
         self._title_row = QHBoxLayout()
-        self._title_row.addWidget(self._title)
+        self._title_row.addWidget(self._title, 1000)  # up to what its text takes
         self._title_row.addWidget(self._badge)
         self._title_row.addStretch(1)
         words.addLayout(self._title_row)
@@ -93,34 +79,36 @@ class HubCard(QFrame):
         self._head.addLayout(words, 1)
         self._head.addWidget(self._count)
         self._head.addWidget(self._open)
-        self._rows = QWidget()
-        self._grid = QGridLayout(self._rows)
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._rows.hide()
-        self._memory = Label("", "heading")
-        self._settings = Label("", "help")
-        self._settings.setWordWrap(True)
+        self._versions = VersionTable(theme, model.name)
+        self._versions.download_requested.connect(self.download_requested)
+        self._versions.hide()
+        self._has_versions = False
+        self._settings = WrappingLabel("", "help")
         self._settings.hide()
-        self._about_row = QHBoxLayout()
-        self._about_row.addWidget(self._about)
-        self._about_row.addWidget(self._more)
-        self._about_row.addWidget(self._page)
-        self._about_row.addStretch(1)
+        self._more_part = QWidget()
+        self._about_row = FlowLayout(theme.px(16))
+        self._more_part.setLayout(self._about_row)
+        for button in (self._about, self._more, self._page):
+            self._about_row.addWidget(button)
+        self._more_part.hide()
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
         self._column.addWidget(self._notice)
-        self._column.addWidget(self._rows)
+        self._column.addWidget(self._versions)
         self._column.addWidget(self._settings)
-        self._column.addLayout(self._about_row)
+        self._column.addWidget(self._more_part)
         self._column.addWidget(self._text)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
 
     def open(self) -> None:
-        """Ask for the versions."""
-        self._open.setEnabled(False)
-        self._open.setText(tr("Looking…"))
-        self.opened.emit(self.model.repository)
+        """Show the versions, asking for them the first time; fold them again while they are shown."""
+        if self._address:
+            self._show_folded(self._versions.isVisibleTo(self))
+        else:
+            self._open.setEnabled(False)
+            self._open.setText(tr("Looking…"))
+            self.opened.emit(self.model.repository)
 
     def show_failed(self, text: str) -> None:
         """The versions cannot be had."""
@@ -130,92 +118,57 @@ class HubCard(QFrame):
 
     def show_detail(self, detail: HubDetail) -> None:
         """Show the versions."""
-        self._open.hide()
+        if self._address:  # they were asked for to begin a download, and are here already
+            return
         self._say(detail.problem)
-        self._badge.setText(tr("recommended for this machine"))
-        self._is_recommended = detail.recommended is not None
+        if detail.recommended is not None:
+            self._badge.setText(tr("best version here: {version}", version=detail.recommended))
         self._text.setText(card_text(detail.card))
         self._about.setVisible(bool(self._text.text()))
-        self._more.show()
         self._address = f"{detail.endpoint}/{self.model.repository}"
         self._page.setToolTip(plain_tooltip(self._address))
-        self._page.show()
-        headings = (tr("version"), tr("size"), "", tr("speed here"), tr("quality"))
-        for column, heading in enumerate(headings):
-            self._grid.addWidget(self._memory if not heading else Label(heading, "heading"), 0, column)
-        self._grid.setColumnStretch(3, 3)
-        for number, version in enumerate(detail.repository.groups.versions):
-            self._add_row(2 * number + 1, detail, version)
-        self._rows.setVisible(bool(detail.repository.groups.versions))
+        self._versions.show_detail(detail)
+        self._has_versions = bool(detail.repository.groups.versions)
         best = detail.advices.get(detail.recommended or "")
         self._settings.setText(settings_text(detail.recommended or "", best))
-        self._settings.setVisible(bool(self._settings.text()))
-        self._show_states()
+        self._versions.show_states(self._busy, self._here)
+        self._open.setEnabled(True)
+        self._show_folded(False)
         self._fit_width()
 
     def show_states(self, busy: set[str], here: set[str]) -> None:
         """Say which versions come at the moment, by label, and which are here already, by their files' names."""
         if (busy, here) != (self._busy, self._here):
             self._busy, self._here = busy, here
-            self._show_states()
+            self._versions.show_states(busy, here)
 
-    def _show_states(self) -> None:
-        for label, (button, version) in self._buttons.items():
-            is_busy = label in self._busy
-            is_here = version.files[0].path.rpartition("/")[2] in self._here
-            button.setText(tr("Downloading…") if is_busy else tr("Already here") if is_here else tr("Download"))
-            button.setEnabled(not (is_busy or is_here))
-            button.setAccessibleName(f"{button.text()}: {self.model.name} {label}")
+    def _show_folded(self, is_folded: bool) -> None:
+        self._versions.setVisible(self._has_versions and not is_folded)
+        self._settings.setVisible(bool(self._settings.text()) and not is_folded)
+        self._more_part.setVisible(not is_folded)
+        self._text.hide()
+        self._open.setText(tr("Versions") if is_folded else tr("Fold"))
+        name = self.model.name
+        self._open.setAccessibleName(
+            tr("Versions of {name}", name=name) if is_folded else tr("Fold {name}", name=name)
+        )
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit_width()
 
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit_width()
+        return super().event(event)
+
     def _fit_width(self) -> None:
         """Where there is little room, leave out what does not decide."""
         is_wide = self.width() >= self._theme.px(_NARROW_PX)
-        self._badge.setVisible(self._is_recommended and is_wide)
+        self._badge.setVisible(bool(self._badge.text()) and is_wide)
         self._count.setVisible(is_wide)
-        self._title.setText(_shortened(self.model.name, MAX_NAME_LENGTH if is_wide else NARROW_NAME_LENGTH))
-        self._memory.setText(tr("memory with 8k context") if is_wide else tr("memory"))
-        self._grid.setColumnStretch(_QUALITY_COLUMN, 2 if is_wide else 0)
-        for place in range(self._grid.rowCount()):
-            for column in (_SIZE_COLUMN, _QUALITY_COLUMN):
-                item = self._grid.itemAtPosition(place, column)
-                cell = item.widget() if item is not None else None
-                if isinstance(cell, Label):
-                    cell.setVisible(is_wide)
-        for label, advice in self._speeds:
-            label.set_whole_text(speed_text(advice, is_short=not is_wide))
-
-    def _add_row(self, place: int, detail: HubDetail, version: Version) -> None:
-        line = QFrame()
-        line.setProperty("look", "line")
-        self._grid.addWidget(line, place, 0, 1, 6)
-        advice = detail.advices.get(version.label)
-        is_best = version.label == detail.recommended
-        speed = ElidingLabel("", "muted" if advice is None else "")
-        speed.setMinimumWidth(self._theme.px(_SPEED_PX))
-        if advice is not None and advice.becomes_slower and not advice.measured.tokens_per_second:
-            deep = rate_text(advice.deep_tokens_per_second)
-            speed.set_details(tr("at the start of a chat; {rate} tok/s with half the context read", rate=deep))
-        self._speeds.append((speed, advice))
-        cells = [
-            Label(version.label, "strong" if is_best else ""),
-            Label(size_text(version.size)),
-            _memory_label(advice),
-            speed,
-            Label(word(version.quality.words)),
-        ]
-        for column, cell in enumerate(cells):
-            self._grid.addWidget(cell, place + 1, column)
-        if version.missing:
-            self._grid.addWidget(Label(tr("files are missing"), "caution"), place + 1, 5)
-            return
-        button = LookButton(self._theme, tr("Download"), "primary" if is_best else "")
-        self._buttons[version.label] = button, version
-        button.clicked.connect(lambda: self.download_requested.emit(detail, version.label))
-        self._grid.addWidget(button, place + 1, 5)
+        self._title.ensurePolished()
+        self._title.setMaximumWidth(self._title.fontMetrics().horizontalAdvance(self.model.name) + 2)
 
     def _say(self, text: str) -> None:
         self._notice.setText(text)
@@ -236,8 +189,6 @@ class HubCard(QFrame):
         self._about_row.setSpacing(px(16))
         self._about_row.setContentsMargins(-px(3), 0, 0, 0)  # the buttons' own padding
         self._title_row.setSpacing(px(8))
-        self._grid.setHorizontalSpacing(px(20))
-        self._grid.setVerticalSpacing(px(6))
 
 
 def facts_of(model: HubModel) -> str:
@@ -254,19 +205,6 @@ def facts_of(model: HubModel) -> str:
     return " · ".join(facts)
 
 
-def speed_text(advice: Advice | None, *, is_short: bool = False) -> str:
-    """Tokens a second and, unless it is to be short, how long a long text takes."""
-    if advice is None:
-        return tr("unknown")
-    if advice.measured.tokens_per_second:
-        return tr("{rate} tok/s measured", rate=rate_text(advice.measured.tokens_per_second))
-    rate = rate_text(advice.tokens_per_second)
-    if is_short:
-        return tr("about {rate} tok/s", rate=rate)
-    seconds = localised(f"{advice.read_seconds:,.0f}")
-    return tr("about {rate} tok/s, 4k read in {seconds} s", rate=rate, seconds=seconds)
-
-
 def settings_text(label: str, advice: Advice | None) -> str:
     """Which context and KV cache the best version can have here; "" where there is nothing to say."""
     if advice is None or not advice.best_context:
@@ -279,20 +217,6 @@ def settings_text(label: str, advice: Advice | None) -> str:
             context=context,
         )
     return tr("{version} can have a context of {context} here.", version=label, context=context)
-
-
-def _shortened(name: str, length: int) -> str:
-    return name if len(name) <= length else name[: length - 1] + "…"
-
-
-def _memory_label(advice: Advice | None) -> Label:
-    if advice is None:
-        return Label(tr("unknown"), "muted")
-    size = localised(f"{advice.memory_bytes / 1e9:.1f} GB")
-    look = {"fits": "good", "tight": "caution"}.get(advice.fit.value, "caution")
-    label = Label(f"{size} · {word(advice.fit.value)}", look)
-    label.setToolTip(tr("measured when it ran here") if advice.measured.memory_bytes else tr("estimated"))
-    return label
 
 
 def count_text(count: int) -> str:

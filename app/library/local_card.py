@@ -16,10 +16,11 @@ from app.library.words import word
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
-from app.widgets.label import ElidingLabel, Label, plain_tooltip
+from app.widgets.flow_layout import FlowLayout
+from app.widgets.label import ElidingLabel, Label, WrappingLabel, plain_tooltip
 from engine.library import FileState, FoundModel, Origin, repair_of
 
-_ROW_PX, _NARROW_PX = 34, 760
+_ROW_PX, _NARROW_PX, _STACKED_PX = 34, 760, 560
 
 
 class LocalCard(QFrame):
@@ -56,9 +57,11 @@ class LocalCard(QFrame):
         self._folder = LookButton(theme, tr("Add a folder…"))
         self._folder.clicked.connect(self.folder_requested)
         self._head = QHBoxLayout()
-        self._head.addWidget(Label(tr("Already here"), "section"), 1)
-        self._head.addWidget(self._import)
-        self._head.addWidget(self._folder)
+        self._head.addWidget(Label(tr("Already here"), "section"))
+        self._buttons = FlowLayout(theme.px(6), align_right=True)
+        self._buttons.addWidget(self._import)
+        self._buttons.addWidget(self._folder)
+        self._head.addLayout(self._buttons, 1)
         self._empty = Label(tr("No model lies on this machine yet."), "help")
         self._rows = QWidget()
         QGridLayout(self._rows)
@@ -100,34 +103,44 @@ class LocalCard(QFrame):
         self._fit_width()
 
     def _fit_width(self) -> None:
-        """Where there is little room, leave out size and keeper."""
-        is_wide = self.width() >= self._theme.px(_NARROW_PX)
+        """Where there is little room, leave out size and keeper; where there is less, say all below the name."""
+        px = self._theme.px
+        is_wide, is_stacked = self.width() >= px(_NARROW_PX), self.width() < px(_STACKED_PX)
+        shown = {"more": is_wide, "figures": not is_stacked, "below": is_stacked}
         for widget in self._rows.findChildren(Label):
-            if widget.property("column") == "more":
-                widget.setVisible(is_wide)
+            if (column := widget.property("column")) is not None:
+                widget.setVisible(shown[column])
         grid = self._rows.layout()
         assert isinstance(grid, QGridLayout)
         grid.setColumnStretch(3, 2 if is_wide else 0)
+        grid.setColumnStretch(4, 0 if is_stacked else 3)
+        grid.setHorizontalSpacing(px(4 if is_stacked else 16))  # columns that show nothing have theirs, too
 
     def _add_row(self, grid: QGridLayout, place: int, model: FoundModel) -> None:
         self._begin_row(grid, place)
         is_loaded = str(model.path) == self._loaded
         is_ready = model.state is FileState.READY
-        grid.addWidget(ElidingLabel(model.name, "strong" if is_loaded else ""), place, 0)
-        grid.addWidget(Label(model.quantization), place, 1)
-        for column, label in enumerate(
-            (Label(size_text(model.size) if model.size else ""), ElidingLabel(origin_text(model), "muted")), 2
-        ):
-            label.setProperty("column", "more")
-            grid.addWidget(label, place, column)
+        size = size_text(model.size) if model.size else ""
         if is_ready:
             figures = ElidingLabel(self._figures.text_of(model), "muted")
             figures.set_details(self._figures.details_of(model))
-            grid.addWidget(figures, place, 4)
         else:
-            state = ElidingLabel(state_text(model), "caution")
-            state.set_details(model.problem)
-            grid.addWidget(state, place, 4)
+            figures = ElidingLabel(state_text(model), "caution")
+            figures.set_details(model.problem)
+        below = WrappingLabel(
+            " · ".join(text for text in (model.quantization, size, figures.whole_text) if text),
+            "muted" if is_ready else "caution",
+        )
+        name = QVBoxLayout()
+        name.setSpacing(0)
+        name.addWidget(ElidingLabel(model.name, "strong" if is_loaded else ""))
+        name.addWidget(below)
+        grid.addLayout(name, place, 0)
+        below.setProperty("column", "below")
+        cells = (Label(model.quantization), Label(size), ElidingLabel(origin_text(model), "muted"), figures)
+        for column, (label, kind) in enumerate(zip(cells, ("figures", "more", "more", "figures"), strict=True), 1):
+            label.setProperty("column", kind)
+            grid.addWidget(label, place, column)
         if is_loaded:
             centre = Qt.AlignmentFlag.AlignCenter  # as high as its word, and not as the row
             grid.addWidget(Label(tr("loaded"), "badge"), place, 5, centre)

@@ -30,10 +30,13 @@ class ModelsBar(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
+        self.setMinimumWidth(1)  # a window may be narrower than all this
         here = TextButton(theme, tr("On this machine"))
         here.clicked.connect(self.here_requested)
         find = TextButton(theme, tr("Find"))
         find.clicked.connect(self.search_requested)
+        self._ways = (find, here)  # that which goes first, first
+        self._num_downloads = 0
         self._downloads = TextButton(theme, "")
         self._downloads.clicked.connect(self.downloads_requested)
         self._downloads.hide()
@@ -62,10 +65,20 @@ class ModelsBar(QWidget):
     def show_downloads(self, count: int) -> None:
         """Say how many downloads there are."""
         self._downloads.setText(tr("Downloads ({count})", count=count))
-        self._downloads.setVisible(count > 0)
+        self._num_downloads = count
+        self._fit_width()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        """The way to the downloads is the last to go: the search field is in sight, the others a scroll away."""
+        self._downloads.setVisible(self._num_downloads > 0)
+        room = self.width() - (self._downloads.sizeHint().width() if self._num_downloads else 0)
+        for button in reversed(self._ways):
+            room -= button.sizeHint().width() + self._row.spacing()
+            button.setVisible(room >= 0)
         self._machine.setVisible(self.width() >= self._theme.px(_NARROW_PX))
 
     def _apply_metrics(self) -> None:

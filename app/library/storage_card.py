@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library.library import size_text
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton
-from app.widgets.label import ElidingLabel, Label
-
-_NARROW_PX = 720
+from app.widgets.flow_layout import FlowLayout
+from app.widgets.label import ElidingLabel, Label, WrappingLabel
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,7 @@ class StorageCard(QFrame):
         super().__init__(parent)
         self.setProperty("look", "card")
         self._theme = theme
-        self._use = Label(tr("Looking…"), "help")
-        self._use.setWordWrap(True)
+        self._use = WrappingLabel(tr("Looking…"), "help")
         self._folder = ElidingLabel("", "muted")
         show = LookButton(theme, tr("Show the folder"))
         move = LookButton(theme, tr("Move it…"))
@@ -55,18 +52,15 @@ class StorageCard(QFrame):
         move.clicked.connect(self.move_requested)
         token.clicked.connect(self.token_requested)
         self._row = QHBoxLayout()
-        words = QVBoxLayout()
-        words.addWidget(Label(tr("On the disk"), "section"))
-        words.addWidget(self._use)
-        words.addWidget(self._folder)
-        self._row.addLayout(words, 1)
-        self._buttons = QHBoxLayout()
-        self._buttons.addStretch(1)
+        self._row.addWidget(Label(tr("On the disk"), "section"))
+        self._buttons = FlowLayout(theme.px(6), align_right=True)
         for button in (token, show, move):
             self._buttons.addWidget(button)
-        self._row.addLayout(self._buttons)
+        self._row.addLayout(self._buttons, 1)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._row)
+        self._column.addWidget(self._use)
+        self._column.addWidget(self._folder)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
 
@@ -85,10 +79,4 @@ class StorageCard(QFrame):
         self._column.setContentsMargins(px(16), px(14), px(16), px(14))
         self._row.setSpacing(px(10))
         self._buttons.setSpacing(px(6))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Where there is little room, the buttons stand below the words."""
-        super().resizeEvent(event)
-        is_wide = self.width() >= self._theme.px(_NARROW_PX)
-        direction = QHBoxLayout.Direction.LeftToRight if is_wide else QHBoxLayout.Direction.TopToBottom
-        self._row.setDirection(direction)
+        self._column.setSpacing(px(6))

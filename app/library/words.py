@@ -44,3 +44,14 @@ def word(text: str) -> str:
 def rate_text(rate: float) -> str:
     """Tokens a second, with a decimal where it matters."""
     return localised(f"{rate:,.{0 if rate >= 10 else 1}f}")
+
+
+def time_text(seconds: float) -> str:
+    """A length of time in the unit that people would say it in."""
+    if seconds < 1:
+        return tr("less than a second")
+    if seconds < 120:
+        return tr("{count} s", count=round(seconds))
+    if seconds < 7200:
+        return tr("{count} min", count=round(seconds / 60))
+    return tr("{count} h", count=localised(f"{seconds / 3600:,.0f}"))

@@ -42,21 +42,26 @@ class FlowLayout(QLayout):
         self._arrange(rectangle, is_test=False)
 
     def sizeHint(self) -> QSize:
-        widths = [item.sizeHint().width() for item in self._items]
-        heights = [item.sizeHint().height() for item in self._items]
+        items = self._shown()
+        widths = [item.sizeHint().width() for item in items]
+        heights = [item.sizeHint().height() for item in items]
         return QSize(sum(widths) + self.spacing() * max(0, len(widths) - 1), max(heights, default=0))
 
     def minimumSize(self) -> QSize:
-        sizes = [item.minimumSize() for item in self._items]
+        sizes = [item.minimumSize() for item in self._shown()]
         return QSize(
             max((size.width() for size in sizes), default=0), max((size.height() for size in sizes), default=0)
         )
+
+    def _shown(self) -> list[QLayoutItem]:
+        """What is hidden takes no room."""
+        return [item for item in self._items if not item.isEmpty()]
 
     def _arrange(self, room: QRect, *, is_test: bool) -> int:
         """Place the items, or only measure; gives the height that they need."""
         rows: list[list[QLayoutItem]] = []
         used = 0
-        for item in self._items:
+        for item in self._shown():
             width = item.sizeHint().width()
             if not rows or (rows[-1] and used + self.spacing() + width > room.width()):
                 rows.append([])

@@ -17,6 +17,15 @@ class Label(QLabel):
             self.setProperty("look", look)
 
 
+class WrappingLabel(Label):
+    """Plain text in as many lines as it needs; a long word asks for no more room than there is."""
+
+    def __init__(self, text: str = "", look: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(text, look, parent)
+        self.setWordWrap(True)
+        self.setMinimumWidth(1)
+
+
 class ElidingLabel(Label):
     """A label that cuts its text short where it has no room; its tooltip is whole then, and has the details.
 

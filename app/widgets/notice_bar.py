@@ -14,7 +14,7 @@ from app.theme import Theme
 from app.translation import tr
 from app.widgets.announce import announce
 from app.widgets.buttons import IconButton, LookButton
-from app.widgets.label import Label
+from app.widgets.label import WrappingLabel
 
 
 class NoticeBar(QFrame):
@@ -24,8 +24,7 @@ class NoticeBar(QFrame):
         super().__init__(parent)
         self._theme = theme
         self.setProperty("look", "notice")
-        self._label = Label()
-        self._label.setWordWrap(True)
+        self._label = WrappingLabel()
         self._action_button = LookButton(theme, tr("Undo"))
         self._close = IconButton(theme, "close", tr("Dismiss"))
         self._action: Callable[[], object] | None = None

@@ -50,6 +50,8 @@ class PageBar(QWidget):
 class ScrollingColumn(QScrollArea):
     """One column in the middle, as wide as there is room for up to a measure; it scrolls up and down alone.
 
+    It is never wider than what is seen of it: cards find a form that fits.
+
     What gets the focus by Tab is scrolled into sight, and Tab goes from the top down, whatever was made first.
 
     Attributes:
@@ -69,11 +71,12 @@ class ScrollingColumn(QScrollArea):
         self._body = QWidget()
         self.column = QVBoxLayout(self._body)
         self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._holder = QWidget()
+        self._holder.setMinimumWidth(1)  # else it would be as wide as its cards want, and nobody could scroll there
         self._row = QHBoxLayout(self._holder)
         self._row.addStretch(1)
-        self._row.addWidget(self._body, 1000)
+        # Not the layout's own alignment, which would give it no more than its hint where its width asks for more.
+        self._row.addWidget(self._body, 1000, Qt.AlignmentFlag.AlignTop)
         self._row.addStretch(1)
         self.setWidget(self._holder)
         self._order: list[QWidget] = []

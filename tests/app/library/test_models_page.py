@@ -32,8 +32,10 @@ from app.paths import AppPaths
 from app.settings import Settings
 from app.theme import Theme
 from app.widgets.buttons import ChoiceButton
-from app.widgets.label import ElidingLabel
+from app.widgets.label import ElidingLabel, Label
 from engine.advisor.speeds import guessed_speeds
+from engine.hub.download_item import DownloadRow
+from engine.hub.download_record import DownloadState
 from engine.library import FileState, FoundModel, Origin, Place
 from engine.protocol import FinishReason, RequestFinished, RequestStats
 from tests.app.fake_engine import FakeEngine, model_info
@@ -99,6 +101,10 @@ def _stats(num_tokens: int, generation_ms: float) -> RequestStats:
     )  # fmt: skip
 
 
+def _download_row(state: DownloadState, num_received: int = 0, message: str = "") -> DownloadRow:
+    return DownloadRow("d1", "acme/Other-GGUF", "Q4_0", state, num_received, 20_000_000_000, 0.0, None, message, ())
+
+
 def _texts(page: QWidget) -> str:
     from PySide6.QtWidgets import QLabel
 
@@ -107,9 +113,9 @@ def _texts(page: QWidget) -> str:
 
 def test_find_download_and_chat(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     page.results.ask("smol")
-    qtbot.waitUntil(lambda: "recommended for this machine" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "best version here: Q4_1" in _texts(page), timeout=WAIT_MS)
     shown = _texts(page)
-    for expected in ("by acme · 135 M parameters · 8k context", "1.2 M downloads", "98 MB", "GB · fits", "good"):
+    for expected in ("by acme · 135 M parameters · 8k context", "1.2 M downloads", "98 MB", "MB · fits", "good"):
         assert expected in shown, shown
     _button(page, "Download: Smol Q4_1").click()
     assert "can have a context of 8k here" in shown
@@ -199,7 +205,7 @@ def test_tab_goes_from_the_top_down(page: ModelsPage, qtbot: QtBot, smollm2_path
     qtbot.waitUntil(lambda: page._scroll._order != [] and not page._scroll._ordering.isActive(), timeout=WAIT_MS)
     page.first_focus.setFocus()
     visited = []
-    for _ in range(14):
+    for _ in range(15):
         QTest.keyClick(page.window().focusWidget(), Qt.Key.Key_Tab)
         reached = page.window().focusWidget()
         visited.append(reached.accessibleName() or (reached.text() if isinstance(reached, QAbstractButton) else ""))
@@ -500,3 +506,29 @@ def test_words() -> None:
     assert [count_text(number) for number in (7, 1500, 4_000_000_000)] == ["7", "1.5 k", "4.0 B"]
     assert [time_left(seconds) for seconds in (5, 84, 7260)] == ["5 s left", "1 min 24 s left", "2 h 1 min left"]
     assert card_text("---\nlicense: mit\n---\n# Title\n<img src=x>\n![p](u)\nText") == "Title\nText"
+
+
+@pytest.mark.parametrize(("width", "zoom"), [(1064, 1.25), (760, 1.0), (752, 2.0)])
+def test_nothing_is_cut_off_at_any_width(page: ModelsPage, qtbot: QtBot, width: int, zoom: float) -> None:
+    """Whatever the page was before; it cannot be scrolled to the side."""
+    page.results.ask("smol")
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page), timeout=WAIT_MS)
+    page._work.queue.rows = [_download_row(DownloadState.FAILED, message="/a/name/without/a/place/to/break/it" * 4)]
+    page._work.queue.changed.emit()
+    page._theme._settings.set("zoom", zoom)
+    page.resize(width, 700)
+
+    def cut() -> list[str]:
+        buttons = [each for each in page.findChildren(QAbstractButton) if each.isVisible()]
+        rights = {each.accessibleName(): each.mapTo(page, each.rect().topRight()).x() for each in buttons}
+        assert any(name.startswith("Try again") for name in rights)
+        lacking = [each.accessibleName() for each in buttons if each.width() < each.minimumSizeHint().width()]
+        return [name for name, right in rights.items() if right >= width] + lacking
+
+    try:
+        qtbot.waitUntil(lambda: cut() == [], timeout=WAIT_MS)
+        assert page.width() == width
+        facts = "\n".join(label.text() for label in page.results.findChildren(Label) if label.isVisible())
+        assert re.search(r"98 MB[^£]*good", facts)  # what decides is said in each form
+    finally:
+        page._theme._settings.set("zoom", 1.0)
