@@ -163,7 +163,7 @@ def test_the_terminal_goes_by_the_settings_of_the_window(
     settings.set("library_folders", json.dumps([str(mine)]))
     settings.set("kv_type", "q8_0")
     hub.repositories["acme/Smol-GGUF"]["gated"] = "auto"
-    (paths.config / "hub-token").write_text(TOKEN)
+    (paths.config / "hub-token").write_text(f"{TOKEN} {hub.url}")
     (found,) = _json(capsys, "models", "search", "smol")  # type: ignore[misc]
     assert found["repository"] == "acme/Smol-GGUF"
     assert hub.log[-1].authorization == f"Bearer {TOKEN}"
