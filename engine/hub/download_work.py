@@ -26,6 +26,7 @@ from engine.hub.download_record import write_record
 from engine.hub.names import RemoteFile
 from engine.hub.transfer import READ_BYTES, RetryPolicy, Stop, Transfer
 from engine.library.hashes import keep_hashes
+from engine.sizes import size_text
 
 RESERVE_BYTES = 1 << 30  # left free on the disk; on a small one a twentieth of it
 
@@ -154,8 +155,8 @@ def check_room(item: DownloadItem, models_folder: Path) -> None:
     missing = item.record.size - item.num_received() + reserve_bytes(place) - usage.free
     if missing > 0:
         raise DiskFullError(
-            f"{item.record.size / 1e9:.2f} GB do not fit: the disk of {models_folder} has "
-            f"{usage.free / 1e9:.2f} GB free; free {missing / 1e9:.2f} GB and try again.",
+            f"{size_text(item.record.size)} do not fit: the disk of {models_folder} has "
+            f"{size_text(usage.free)} free; free {size_text(missing)} and try again.",
             missing,
         )
 

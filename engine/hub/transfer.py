@@ -38,6 +38,7 @@ from engine.hub.connection import STALLED_AFTER_S, Answer, Connection
 from engine.hub.faults import fault_of_exception
 from engine.hub.names import RemoteFile
 from engine.hub.remote_header import size_of
+from engine.sizes import size_text
 
 BLOCK_BYTES = 32 << 20
 READ_BYTES = 1 << 20
@@ -322,7 +323,7 @@ def disk_fault(error: OSError, path: Path, missing_bytes: int) -> DownloadError:
     """The error of a disk that refused to take a file."""
     if error.errno in _NO_ROOM:
         return DiskFullError(
-            f"The disk of {path.parent} is full: free {max(missing_bytes, 1) / 1e9:.2f} GB and go on.",
+            f"The disk of {path.parent} is full: free {size_text(max(missing_bytes, 1))} and go on.",
             missing_bytes,
         )
     if error.errno == errno.EFBIG:

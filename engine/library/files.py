@@ -26,6 +26,7 @@ from engine.library.hashes import keep_hashes, known_hash
 from engine.library.import_names import listed_names
 from engine.library.places import Origin, is_inside
 from engine.library.scan import FoundModel, is_listed_name
+from engine.sizes import size_text
 
 CHUNK_BYTES = 4 << 20
 
@@ -142,7 +143,7 @@ def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = no_
             raise DamagedFileError(f"{path.name} is damaged: its checksum is not the right one. Download it again.")
         num_known += bool(expected)
     if num_known == len(model.paths):
-        return f"{model.name} is whole: all {done / 1e9:.2f} GB have the right checksum."
+        return f"{model.name} is whole: all {size_text(done)} have the right checksum."
     return f"{model.name} has a sound header and its full size; its checksum is not known, so more cannot be said."
 
 
@@ -219,7 +220,7 @@ def check_room(folder: Path, num_bytes: int) -> None:
     missing = num_bytes + reserve_bytes(place) - shutil.disk_usage(place).free
     if num_bytes and missing > 0:
         raise DiskFullError(
-            f"{num_bytes / 1e9:.2f} GB do not fit on the disk of {folder}: free {missing / 1e9:.2f} GB first.",
+            f"{size_text(num_bytes)} do not fit on the disk of {folder}: free {size_text(missing)} first.",
             missing,
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineError, UnsupportedModelError
 from engine.library.app_settings import read_app_settings
 from engine.library.places import models_folder
+from engine.sizes import size_text
 from engine.terminal.hub_models import (
     advise_versions,
     advised_context,
@@ -20,7 +21,7 @@ from engine.terminal.hub_models import (
     new_client,
     usable_versions,
 )
-from engine.terminal.output import Output, size_text
+from engine.terminal.output import Output
 
 if TYPE_CHECKING:
     from engine.hub.client import HubClient, HubRepository

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineError
 from engine.library.app_settings import all_places
 from engine.library.places import models_folder
+from engine.sizes import size_text
 from engine.terminal.advise import advise_on
 from engine.terminal.download import add_download, discard_download, download_model, names_of
 from engine.terminal.hub_models import find_version, hub_client, named_at_hub, usable_versions
-from engine.terminal.output import Output, count_text, size_text
+from engine.terminal.output import Output, count_text
 
 if TYPE_CHECKING:
     from engine.hub.client import HubRepository

@@ -26,14 +26,6 @@ def printable(text: str) -> str:
     return text.translate(_PICTURES)
 
 
-def size_text(num_bytes: int) -> str:
-    """Bytes for a person."""
-    for unit, unit_bytes, digits in (("GB", 1e9, 1), ("MB", 1e6, 0), ("kB", 1e3, 0)):
-        if num_bytes >= unit_bytes:
-            return f"{num_bytes / unit_bytes:.{digits}f} {unit}"
-    return f"{num_bytes} bytes"
-
-
 def count_text(count: int) -> str:
     """A number of parameters for a person; "" where it is not known."""
     for unit, unit_count, digits in (("B", 1e9, 1), ("M", 1e6, 0), ("k", 1e3, 0)):
