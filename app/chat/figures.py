@@ -32,10 +32,10 @@ def seconds(milliseconds: float) -> str:
 
 
 def size(num_bytes: int) -> str:
-    """Bytes as file managers show them: "98 MB", "2.5 GB"."""
+    """Bytes as file managers show them: "98 MB", "2.5 GB", "12 kB"."""
     if num_bytes >= 1_000_000_000:
         return localised(f"{num_bytes / 1e9:.1f} GB")
-    return f"{num_bytes / 1e6:.0f} MB"
+    return f"{num_bytes / 1e6:.0f} MB" if num_bytes >= 1_000_000 else f"{num_bytes / 1e3:.0f} kB"
 
 
 def statistics_line(stats: Mapping[str, Any] | None) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.chat.figures import cost_line, reading_line, seconds, statistics_line, tokens
+from app.chat.figures import cost_line, reading_line, seconds, size, statistics_line, tokens
 from tests.app.fake_controller import STATS
 
 
@@ -26,6 +26,10 @@ def test_the_line_under_an_answer() -> None:
 )
 def test_durations(milliseconds: float, words: str) -> None:
     assert seconds(milliseconds) == words
+
+
+def test_sizes() -> None:
+    assert [size(num_bytes) for num_bytes in (12_345, 98_000_000, 2_540_000_000)] == ["12 kB", "98 MB", "2.5 GB"]
 
 
 def test_what_is_being_read() -> None:

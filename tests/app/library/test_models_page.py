@@ -111,6 +111,26 @@ def _texts(page: QWidget) -> str:
     return "\n".join(label.text() for label in page.findChildren(QLabel) if label.isVisibleTo(page))
 
 
+def test_the_hub_of_the_environment_is_asked_where_none_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("engine.hub.tokens._ask_keyring", lambda ask: None)
+    settings = Settings()
+    monkeypatch.setenv("HF_ENDPOINT", "127.0.0.1:9")
+    access = HubAccess(settings, tmp_path / "token")
+    for chosen, endpoint in (("", "http://127.0.0.1:9"), ("hub.example.org", "https://hub.example.org")):
+        settings.set("hub_endpoint", chosen)
+        with access.client() as client:
+            assert client.endpoint == endpoint
+
+
+def test_the_address_of_a_page_finds_its_model(page: ModelsPage, qtbot: QtBot, hub: LoopbackHub) -> None:
+    hub.add("acme/Smol-other-GGUF", {}, gguf={"architecture": "llama"}, downloads=9)
+    page.results.ask(f"{hub.url}/acme/Smol-GGUF/tree/main?show=all")
+    qtbot.waitUntil(lambda: "recommended for this machine" in _texts(page), timeout=WAIT_MS)
+    assert "other" not in _texts(page)
+
+
 def test_find_download_and_chat(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     page.results.ask("smol")
     qtbot.waitUntil(lambda: "best version here: Q4_1" in _texts(page), timeout=WAIT_MS)

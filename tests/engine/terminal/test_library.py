@@ -44,8 +44,13 @@ def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> object:
 def test_search_inspect_download_list(
     home: Path, hub: LoopbackHub, smollm2_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (found,) = _json(capsys, "models", "search", "smol")  # type: ignore[misc]
-    assert found["repository"] == "acme/Smol-GGUF"
+    for words in ("smol", "https://huggingface.co/acme/Smol-GGUF/tree/main?x=y", f"{hub.url}/acme/Smol-GGUF"):
+        (found,) = _json(capsys, "models", "search", words)  # type: ignore[misc]
+        assert found["repository"] == "acme/Smol-GGUF"
+    page = hub.url.removeprefix("http://") + "/acme/Smol-GGUF"
+    shown = _json(capsys, "models", "inspect", page)
+    assert isinstance(shown, dict)
+    assert shown["model"]["repository"] == "acme/Smol-GGUF"
     versions = _json(capsys, "models", "inspect", "acme/Smol-GGUF")["versions"]  # type: ignore[index, call-overload]
     assert [(version["label"], version["quality"]) for version in versions] == [("F16", "exact"), ("Q4_1", "good")]
     facts = _json(capsys, "models", "inspect", "acme/Smol-GGUF", "q4_1")
@@ -117,6 +122,29 @@ def test_advice_on_what_is_here_needs_no_network(
     assert "cannot be reached (Connection refused): check the connection. This is what is on this" in printed.err
     assert main(["models", "advise", "acme/Other-GGUF"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_a_context_that_the_model_never_had_is_said(
+    home: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("engine.advisor.needs_measuring", lambda: False)
+    page = "https://huggingface.co/acme/Smol-GGUF/blob/main/smol-Q4_1.gguf"
+    assert main(["models", "advise", page, "--context", "999999999"]) == 0
+    printed = capsys.readouterr()
+    assert "--context 999999999: the model was made for 8,192 tokens; this is about so many." in printed.err
+    assert printed.out.startswith("* Q4_1")
+    assert "F16" not in printed.out
+
+
+def test_a_repository_without_models_is_an_error(
+    home: Path, hub: LoopbackHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.add("acme/Text", {"README.md": b"x"})
+    hub.add("acme/Bad", {"a/../x-Q4_0.gguf": b"GGUF"})
+    assert main(["models", "inspect", "acme/Text"]) == 1
+    assert "acme/Text has no GGUF file that can be used here." in capsys.readouterr().err
+    assert main(["models", "inspect", "acme/Bad"]) == 1
+    assert "(a/../x-Q4_0.gguf: the name points out of the models folder)." in capsys.readouterr().err
 
 
 def test_a_repository_for_people(home: Path, hub: LoopbackHub, capsys: pytest.CaptureFixture[str]) -> None:
