@@ -36,7 +36,7 @@ def move_folder(old: Path, new: Path, default: Path, on_progress: OnProgress = n
                 f"The models lie in {target} now, which cannot be noted or undone: move them back to {source}."
             ) from second
         if isinstance(error, OSError):
-            raise disk_fault(error, new / "models", 0) from error
+            raise disk_fault(error, Path(error.filename2 or error.filename or target), 0) from error
         if isinstance(error, ValueError):
             raise LibraryError(
                 f"{str(new)!r} is no name that can be written down: choose another folder."

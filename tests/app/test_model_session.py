@@ -8,6 +8,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.chat_page import ChatPage
 from app.model_session import ModelEntry
 from app.theme import Theme
+from engine.library.places import POINTER_NAME
 from engine.protocol import LoadModel
 from tests.app.conftest import Bench, BenchMaker
 
@@ -135,3 +136,14 @@ def test_a_model_that_is_too_large_is_loaded_where_that_is_wished(
     assert bench.controller.model_info is not None
     assert bench.controller.model_info.path.name == "large.gguf"
     assert not bench.controller.can_load_anyway
+
+
+def test_a_damaged_note_of_the_models_folder_is_told_at_the_start(make_bench: BenchMaker) -> None:
+    pointer = make_bench.paths.models.with_name(POINTER_NAME)
+    pointer.parent.mkdir(parents=True)
+    pointer.write_bytes(b"/tmp/a\0b")
+    bench = make_bench(None)
+    assert any(str(pointer) in notice and str(make_bench.paths.models) in notice for notice in bench.notices)
+    make_bench.close(bench)
+    pointer.unlink()
+    assert make_bench(None).notices == []
