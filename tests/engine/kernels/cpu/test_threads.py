@@ -235,7 +235,7 @@ def test_the_processor_time_is_that_of_the_team(kernels: list[Kernel]) -> None:
     team = ThreadTeam(2)
     team.set_program(rows, STEP.copy())
     wall, before = time.perf_counter(), team.cpu_seconds()
-    team.run(is_short=False)
+    team.run()
     had, elapsed = team.cpu_seconds() - before, time.perf_counter() - wall
     assert 0 < had < 2.1 * elapsed + 0.05
     team.close()
