@@ -23,6 +23,8 @@ _RAW_PART = re.compile(
     )""",
     re.I | re.S | re.X,
 )
+# How programs call what they have not finished writing.
+UNFINISHED = re.compile(r"\.(part|partial|tmp|temp|download|downloading|incomplete|crdownload|aria2)\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,11 @@ def is_model_file(name: str) -> bool:
     return name.lower().endswith(".gguf") and not name.startswith("._") and raw_part_of(name) is None
 
 
+def is_listed_name(name: str) -> bool:
+    """Whether a file of this name is shown among the models; hidden and unfinished ones are passed over."""
+    return is_model_file(name) and not name.startswith(".") and UNFINISHED.search(name) is None
+
+
 def present_shards(shard: ShardName, names: Iterable[str]) -> tuple[int, ...]:
     """Numbers of the shards of this set that are among ``names``, ascending.
 
@@ -101,12 +108,6 @@ def present_shards(shard: ShardName, names: Iterable[str]) -> tuple[int, ...]:
     start = f"{shard.prefix}-"
     found = (shard_of(name) for name in names if name.startswith(start))
     return tuple(sorted({each.number for each in found if each is not None and each == shard.at(each.number)}))
-
-
-def missing_shards(shard: ShardName, names: Iterable[str]) -> tuple[int, ...]:
-    """Numbers of the shards of this set that are not among ``names``, ascending."""
-    present = set(present_shards(shard, names))
-    return tuple(number for number in range(1, shard.count + 1) if number not in present)
 
 
 def shard_paths(path: Path) -> tuple[Path, ...]:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from engine.gguf.quantizations import Quality, quality_of, quantization_in
-from engine.gguf.shards import ShardName, raw_part_of, shard_of
+from engine.gguf.shards import UNFINISHED, ShardName, raw_part_of, shard_of
 
 MAX_NAME_BYTES = 200  # of one folder or file: leaves room for ``.part`` within the 255 that systems allow
 MAX_PATH_LENGTH = 400
@@ -136,6 +136,8 @@ def group_files(files: Iterable[RemoteFile]) -> FileGroups:
             refused.append((file.path, "it is a part of a file that was cut up and must be joined by hand"))
         elif is_companion(name):
             companions.append(file)
+        elif UNFINISHED.search(name) or any(part.startswith(".") for part in folder.split("/")):
+            refused.append((file.path, "the name is one of hidden or unfinished files, which are passed over"))
         elif not _NO_MODEL.search(name):
             shard = shard_of(name) or ShardName(name[: -len(".gguf")], 1, 1, name[-len(".gguf") :])
             sets.setdefault((folder, shard.prefix, shard.count, shard.suffix), {})[shard.number] = file

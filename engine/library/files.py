@@ -18,14 +18,14 @@ from pathlib import Path
 import filelock
 
 from engine.errors import DiskFullError, EngineError
-from engine.gguf import check_model_file, shard_paths
+from engine.gguf import check_model_file, is_listed_name, shard_paths
 from engine.hub.download_record import COPY_PREFIX, DOWNLOADS_FOLDER, LOCK_NAME
 from engine.hub.download_work import reserve_bytes
 from engine.hub.transfer import disk_fault
 from engine.library.hashes import keep_hashes, known_hash
 from engine.library.import_names import listed_names
 from engine.library.places import Origin, is_inside
-from engine.library.scan import FoundModel, is_listed_name
+from engine.library.scan import FoundModel
 from engine.sizes import size_text
 
 CHUNK_BYTES = 4 << 20

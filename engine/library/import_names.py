@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.gguf import ShardName, open_model, raw_part_of, shard_of
+from engine.gguf import ShardName, is_listed_name, open_model, raw_part_of, shard_of
 from engine.gguf.quantizations import quantization_in
+from engine.gguf.shards import UNFINISHED
 from engine.hub.names import why_unsafe
-from engine.library.scan import GENERIC_STEM, UNFINISHED, is_listed_name
+from engine.library.scan import GENERIC_STEM
 from engine.loader import tensor_type_name
 
 MAX_STEM_BYTES = 150

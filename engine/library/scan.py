@@ -23,7 +23,7 @@ from engine.errors import (
     TruncatedFileError,
     UnsupportedModelError,
 )
-from engine.gguf import is_model_file, open_model, present_shards, shard_of
+from engine.gguf import is_listed_name, open_model, present_shards, shard_of
 from engine.gguf.quantizations import model_name
 from engine.hub.names import is_repository
 from engine.library.places import Origin, Place, is_inside, read_small_file
@@ -35,7 +35,6 @@ _log = logging.getLogger(__name__)
 MAX_DEPTH = 24
 MAX_MANIFEST_BYTES = 1 << 20
 MAX_MANIFESTS = 10_000
-UNFINISHED = re.compile(r"\.(part|partial|tmp|temp|download|downloading|incomplete|crdownload|aria2)\b", re.I)
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _OLLAMA_PROJECTOR = "application/vnd.ollama.image.projector"
@@ -256,11 +255,6 @@ def model_files(folder: Path) -> Iterator[Path]:
                     continue
                 sets_seen.add(whole)
             yield Path(place) / name
-
-
-def is_listed_name(name: str) -> bool:
-    """Whether a file of this name is looked at; hidden and unfinished ones are passed over."""
-    return is_model_file(name) and not name.startswith(".") and UNFINISHED.search(name) is None
 
 
 def _name_in_place(place: Place, path: Path) -> str:

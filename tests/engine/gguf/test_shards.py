@@ -14,7 +14,6 @@ from engine.gguf import (
     RawPart,
     ShardName,
     is_model_file,
-    missing_shards,
     open_model,
     present_shards,
     raw_part_of,
@@ -94,13 +93,12 @@ def test_is_model_file() -> None:
     assert [name for name in models + others if is_model_file(name)] == models
 
 
-def test_missing_shards_of_a_listing() -> None:
+def test_the_shards_of_a_listing() -> None:
     shard = shard_of("a-00003-of-00003.gguf")
     assert shard is not None
-    assert missing_shards(shard, ["a-00001-of-00003.gguf", "a-00003-of-00003.gguf", "b-00002-of-00003.gguf"]) == (
-        2,
-    )
-    assert missing_shards(shard, [shard.name_of(number) for number in (1, 2, 3)]) == ()
+    others = ["b-00002-of-00003.gguf", "a-00002-of-00004.gguf", "a-00002-of-00003.GGUF", "a-2-of-3.gguf", "a.gguf"]
+    assert present_shards(shard, ["a-00003-of-00003.gguf", "a-00001-of-00003.gguf", *others]) == (1, 3)
+    assert present_shards(shard, others) == ()
 
 
 def test_a_claimed_count_asks_the_disk_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

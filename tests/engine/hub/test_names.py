@@ -138,3 +138,10 @@ def test_half_a_character_in_what_the_hub_says_is_written_as_a_question_mark(hub
     assert [version.label for version in repository.groups.versions] == ["Q4_0"]
     assert repository.groups.refused == (("x?.gguf", "the name has characters that files cannot have"),)
     assert (repository.model.license, repository.model.architecture) == ("m?t", "ll?ma")
+
+
+def test_what_would_not_be_listed_is_not_offered() -> None:
+    names = ["x.part.gguf", "x.tmp.gguf", ".hidden/x.gguf", "sub/.git/x.gguf"]
+    groups = group_files([RemoteFile(name, 5) for name in (*names, "sub.part/x-Q4_0.gguf")])
+    assert [name for name, _ in groups.refused] == names
+    assert [version.label for version in groups.versions] == ["Q4_0"]
