@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.downloads.queue import DownloadQueue
+from app.sizes import size_text
 from app.theme import Theme
 from app.translation import localised, tr
 from app.widgets.buttons import LookButton
@@ -29,6 +31,9 @@ _LEFT = {  # the engine's sentences for what cannot go on
 }
 
 
+ASK_BYTES = 50_000_000
+
+
 class DownloadCard(QFrame):
     """One download."""
 
@@ -45,7 +50,19 @@ class DownloadCard(QFrame):
         self._pause = LookButton(theme, tr("Pause"))
         self._cancel = LookButton(theme, tr("Cancel"))
         self._pause.clicked.connect(self._on_pause)
-        self._cancel.clicked.connect(lambda: queue.cancel(self._row.id))
+        self._cancel.clicked.connect(self._on_cancel)
+        self._question = WrappingLabel("", "caution")
+        self._keep = LookButton(theme, tr("Keep"))
+        self._keep.clicked.connect(lambda: self._show_question(False))
+        self._throw = LookButton(theme, tr("Throw away"))
+        self._throw.clicked.connect(lambda: queue.cancel(self._row.id))
+        self._question_part = QWidget()
+        self._question_row = QHBoxLayout(self._question_part)
+        self._question_row.setContentsMargins(0, 0, 0, 0)
+        self._question_row.addWidget(self._question, 1)
+        self._question_row.addWidget(self._keep)
+        self._question_row.addWidget(self._throw)
+        self._question_part.hide()
         self._head = QHBoxLayout()
         self._head.addWidget(self._title, 1)
         self._head.addWidget(self._pause)
@@ -53,6 +70,7 @@ class DownloadCard(QFrame):
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
         self._column.addWidget(self._facts)
+        self._column.addWidget(self._question_part)
         self._column.addWidget(self._meter)
         self.show_row(row)
         self._apply_metrics()
@@ -79,6 +97,19 @@ class DownloadCard(QFrame):
         self._cancel.setText(tr("Delete") if is_left or row.state.value == "failed" else tr("Cancel"))
         self._cancel.setAccessibleName(f"{self._cancel.text()}: {name}")
 
+    def _on_cancel(self) -> None:
+        """What took long to load is not thrown away by one click."""
+        if self._row.num_received < ASK_BYTES:
+            self._queue.cancel(self._row.id)
+        else:
+            self._question.setText(tr("Throw away {size} that is loaded?", size=size_text(self._row.num_received)))
+            self._show_question(True)
+            self._keep.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _show_question(self, is_asking: bool) -> None:
+        self._question_part.setVisible(is_asking)
+        self._cancel.setEnabled(not is_asking)
+
     def _on_pause(self) -> None:
         if self._row.state.value in {"paused", "failed"}:
             self._queue.resume(self._row.id)
@@ -90,6 +121,7 @@ class DownloadCard(QFrame):
         self._column.setContentsMargins(px(16), px(14), px(16), px(16))
         self._column.setSpacing(px(8))
         self._head.setSpacing(px(6))
+        self._question_row.setSpacing(px(6))
 
 
 def name_of(row: DownloadRow) -> str:

@@ -34,11 +34,13 @@ class DownloadQueue(QObject):
     Signals:
         changed(): ``rows`` says something else.
         finished(repository, label, paths): a model is complete in the models folder.
+        cancelled(row): what a download had is deleted; it was as ``row`` says.
         failed(text): what was asked for cannot be done.
     """
 
     changed = Signal()
     finished = Signal(str, str, list)
+    cancelled = Signal(object)
     failed = Signal(str)
 
     def __init__(self, folder: Path, access: HubAccess, parent: QObject | None = None) -> None:
@@ -80,9 +82,17 @@ class DownloadQueue(QObject):
 
     def cancel(self, download_id: str) -> None:
         """Stop it and delete what it has."""
+        gone = [row for row in self.rows if row.id == download_id]
         self.rows = [row for row in self.rows if row.id != download_id]
         self.changed.emit()
-        self._do(lambda downloads: downloads.cancel(download_id))
+
+        def on_cancelled(_result: object) -> None:
+            for row in gone:
+                self.cancelled.emit(row)
+            self._look()
+
+        if not self._is_closed:
+            self._runner.run(lambda: self._made().cancel(download_id), on_cancelled, self._on_error)
 
     def close(self) -> None:
         """Stop all; they go on at the next start."""

@@ -28,10 +28,12 @@ class HubResults(QWidget):
 
     Signals:
         download_requested(HubDetail, label): get this version.
+        asked: a search begins.
         changed: there are other results now, or none.
     """
 
     download_requested = Signal(object, str)
+    asked = Signal()
     changed = Signal()
 
     def __init__(self, hub: HubSearch, theme: Theme) -> None:
@@ -91,6 +93,7 @@ class HubResults(QWidget):
 
     def _ask(self) -> None:
         self._has_searched = True
+        self.asked.emit()
         self._clear()
         self._say(tr("Searching…"))
         self._hub.search(self.search.text(), self.controls.wish)

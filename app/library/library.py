@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.library.starter import find_starter
 from app.model_session import ModelEntry
+from app.sizes import size_text
 from app.tasks import TaskRunner
 from engine.library import FileState, FoundModel, Origin, Place, Scanner, other_places
 
@@ -110,12 +111,3 @@ def entry_of(model: FoundModel) -> ModelEntry:
     if model.origin is not Origin.OWN:
         facts.append(model.origin.value)
     return ModelEntry(model.path, model.name, " · ".join(fact for fact in facts if fact), model.problem)
-
-
-def size_text(num_bytes: int) -> str:
-    """Bytes as people read them: "98 MB", "4.4 GB"."""
-    if num_bytes >= 1e9:
-        return f"{num_bytes / 1e9:.1f} GB"
-    if num_bytes >= 1e6 or not num_bytes:
-        return f"{round(num_bytes / 1e6)} MB"
-    return f"{max(1, round(num_bytes / 1e3))} kB"

@@ -10,9 +10,9 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
-from app.library.library import size_text
 from app.library.model_figures import ModelFigures
 from app.library.words import word
+from app.sizes import size_text
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton

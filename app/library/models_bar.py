@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.library.library import size_text
 from app.library.models_work import MachineFacts
+from app.sizes import size_text
 from app.theme import Theme
 from app.translation import localised, tr
 from app.widgets.buttons import TextButton

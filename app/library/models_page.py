@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import QElapsedTimer, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLineEdit, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QInputDialog, QLineEdit, QMenu, QVBoxLayout, QWidget
 
-from app.downloads.download_card import DownloadCard
+from app.downloads.download_card import DownloadCard, name_of
 from app.library.hub_results import HubResults
 from app.library.hub_search import HubDetail, version_of
-from app.library.library import size_text
 from app.library.local_card import LocalCard
 from app.library.models_bar import ModelsBar
 from app.library.models_work import ModelsWork
+from app.library.search_wish import SearchWish, size_class
 from app.library.starter_card import StarterCard
 from app.library.starters import StarterOffer
 from app.library.storage_card import StorageCard
+from app.sizes import size_text
 from app.theme import Theme
 from app.translation import tr, trn
 from app.widgets.file_dialogs import choose_files, choose_folder
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar, ScrollingColumn
 from engine.library import FileState, FoundModel, Repair, repair_of
+
+if TYPE_CHECKING:
+    from engine.hub.download_item import DownloadRow
 
 _COLUMN_PX = 1000
 
@@ -48,6 +53,7 @@ class ModelsPage(QWidget):
         self._work = work
         self._theme = theme
         self._downloads: dict[str, DownloadCard] = {}
+        self._since_begun = QElapsedTimer()
         self.bar = ModelsBar(theme)
         self.notice_bar = NoticeBar(theme)
         self.results = HubResults(work.search, theme)
@@ -90,9 +96,11 @@ class ModelsPage(QWidget):
         work.model_changed.connect(self._show_models)
         work.queue.changed.connect(self._show_downloads)
         work.queue.finished.connect(self._on_finished)
+        work.queue.cancelled.connect(self._on_cancelled)
         work.queue.failed.connect(self.notice_bar.show_text)
         work.search.describe_failed.connect(self._on_describe_failed)
         self.results.changed.connect(self._show_starter)
+        self.results.asked.connect(self.notice_bar.hide)
         self.results.download_requested.connect(self._on_download)
         self._starter.chosen.connect(self._get_starter)
         work.machine_known.connect(self.bar.show_machine)
@@ -103,6 +111,7 @@ class ModelsPage(QWidget):
         work.notice.connect(self._show_notice)
         work.damage_found.connect(self._on_damage)
         work.search_wanted.connect(self._search)
+        work.another_wanted.connect(self._search_like)
         self.local.chat_requested.connect(self.chat_requested)
         self.local.repair_requested.connect(self._repair)
         self.local.folder_removed.connect(work.remove_folder)
@@ -127,13 +136,25 @@ class ModelsPage(QWidget):
         if not self.results.shows(repository):
             self.notice_bar.show_text(text)
 
+    def _may_begin(self) -> bool:
+        """Whether a download may begin: the second half of a double click met a row that moved under the mouse."""
+        interval = QApplication.doubleClickInterval()
+        is_double = self._since_begun.isValid() and self._since_begun.elapsed() < interval
+        self._since_begun.start()
+        return not is_double
+
     def _on_download(self, detail: HubDetail, label: str) -> None:
+        if not self._may_begin():
+            return
+        self.notice_bar.hide()
         repository = detail.repository
         self._work.queue.add(
             detail.endpoint, repository.model.repository, repository.revision, version_of(detail, label)
         )
 
     def _get_starter(self, offer: StarterOffer) -> None:
+        if not self._may_begin():
+            return
         self.notice_bar.show_text(tr("Looking for {name}…", name=offer.name), for_ms=10_000)
         self._work.get(offer.repository)
 
@@ -184,12 +205,19 @@ class ModelsPage(QWidget):
             action=lambda: self.chat_requested.emit(paths[0]),
         )
 
+    def _on_cancelled(self, row: DownloadRow) -> None:
+        size = size_text(row.num_received)
+        self.notice_bar.show_text(
+            tr("{name} was thrown away; {size} are free again.", name=name_of(row), size=size)
+        )
+
     # ------------------------------------------------------------------------------------------ files
 
     def _repair(self, model: FoundModel) -> None:
-        if repair_of(model) is Repair.SHOW:
+        repair = repair_of(model)
+        if repair is Repair.SHOW:
             _show_folder(model.path.parent)
-        else:
+        elif repair is not None and (not repair.is_download or self._may_begin()):
             self._work.repair(model)
 
     def _on_damage(self, model: FoundModel, text: str) -> None:
@@ -204,8 +232,14 @@ class ModelsPage(QWidget):
         self._begin_search()
         self.results.ask(words)
 
+    def _search_like(self, num_parameters: int) -> None:
+        """Models of that size which run here."""
+        self.results.controls.set_wish(SearchWish(size=size_class(num_parameters)))
+        self._search("")
+
     def _begin_search(self) -> None:
         """The field, in sight and ready to be written into."""
+        self.notice_bar.hide()
         self._scroll.show_top()
         self.first_focus.setFocus(Qt.FocusReason.OtherFocusReason)
         self.results.search.selectAll()
@@ -219,7 +253,16 @@ class ModelsPage(QWidget):
 
     def _ask_delete(self, model: FoundModel) -> None:
         if str(model.path) == self._work.loaded_path:
-            self.notice_bar.show_text(tr("{name} is loaded: choose another model first.", name=model.name))
+            question = tr(
+                "{name} is loaded: eject and delete it ({files_size})?",
+                name=model.name,
+                files_size=size_text(model.size),
+            )
+            self.notice_bar.ask(question, tr("Eject and delete"), lambda: self._work.eject_and_delete(model))
+            return
+        if model.path.is_symlink():
+            question = tr("Remove the link {name}? The file it leads to stays.", name=model.path.name)
+            self.notice_bar.ask(question, tr("Remove"), lambda: self._work.delete(model))
             return
         question = trn(
             "Delete {name} ({files_size}, 1 file)?",

@@ -16,12 +16,13 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.downloads.access import HubAccess
 from app.downloads.queue import DownloadQueue
 from app.library.hub_search import HubDetail, HubSearch, sentence_of, version_of
-from app.library.library import ModelLibrary, size_text
+from app.library.library import ModelLibrary
 from app.library.model_figures import ModelFigures
 from app.library.storage_card import DiskUse
 from app.model_session import ModelSession
 from app.paths import AppPaths
 from app.settings import Settings
+from app.sizes import size_text
 from app.tasks import TaskRunner
 from app.translation import tr
 from engine.errors import ModelFileError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from engine.hub.names import Version
 
 CLOSING_WAIT_S = 0.2
+LOOK_AT_DISK_MS = 3000  # while downloads run
 LOOK_AGAIN_MS = 5 * 60_000, 60 * 60_000  # whether to measure the kernels; ever less often where it was done
 
 
@@ -61,6 +63,7 @@ class ModelsWork(QObject):
         notice(text): what came of something.
         damage_found(FoundModel, text): verifying it found damage.
         search_wanted(words): the hub is to be searched.
+        another_wanted(num_parameters): the hub is to be searched for models of that size; 0 is not known.
     """
 
     machine_known = Signal(object)
@@ -69,6 +72,7 @@ class ModelsWork(QObject):
     notice = Signal(str)
     damage_found = Signal(object, str)
     search_wanted = Signal(str)
+    another_wanted = Signal(object)
 
     def __init__(
         self,
@@ -99,6 +103,9 @@ class ModelsWork(QObject):
         self._looks.setInterval(LOOK_AGAIN_MS[0])
         self._looks.timeout.connect(self._measure)
         self._looks.start()
+        self._disk_looks = QTimer(self)
+        self._disk_looks.setInterval(LOOK_AT_DISK_MS)
+        self._disk_looks.timeout.connect(self._look_at_disk_use)
         self.figures = ModelFigures(
             self._run, paths.measured_figures, lambda: self._settings.value("kv_type"), parent=self
         )
@@ -107,8 +114,10 @@ class ModelsWork(QObject):
         library.models_changed.connect(self._estimate)
         library.models_changed.connect(self._look_at_disk_use)
         queue.changed.connect(self._on_queue)
+        queue.cancelled.connect(lambda _row: self._look_at_disk_use())
         session.loaded.connect(lambda _info: self.model_changed.emit())
-        session.ejected.connect(self.model_changed)
+        self._ejected_for: FoundModel | None = None  # what is deleted once it is out of memory
+        session.ejected.connect(self._on_ejected)
         search.described.connect(self._on_described)
         search.describe_failed.connect(lambda repository, _text: self._wanted.discard(repository))
 
@@ -119,7 +128,6 @@ class ModelsWork(QObject):
 
     def look(self) -> None:
         """Look at the machine and the disk."""
-        self._run(self._look_at_machine, self.machine_known.emit)
         self._look_at_disk_use()
         self._estimate()
         if not self._has_looked:
@@ -169,6 +177,8 @@ class ModelsWork(QObject):
             self.delete(model)
         elif repair.is_download:
             self.fetch_again(model)
+        elif repair is Repair.FIND_ANOTHER:
+            self.another_wanted.emit(model.num_parameters)
         else:
             self.search_wanted.emit(model.name)
 
@@ -211,6 +221,17 @@ class ModelsWork(QObject):
             self._changed()
 
         self._run(lambda: delete(model, self.library.folder), on_deleted)
+
+    def eject_and_delete(self, model: FoundModel) -> None:
+        """Take the loaded model out of memory, and then delete its files."""
+        self._ejected_for = model
+        self._session.eject()
+
+    def _on_ejected(self) -> None:
+        self.model_changed.emit()
+        model, self._ejected_for = self._ejected_for, None
+        if model is not None:
+            self.delete(model)
 
     def import_files(self, paths: list[Path], mode: str) -> None:
         """Bring files into the models folder: mode "copy", "move" or "link"."""
@@ -267,6 +288,7 @@ class ModelsWork(QObject):
         """Begin nothing more."""
         self._is_closed = True
         self._looks.stop()
+        self._disk_looks.stop()
         self.search.close()
         self.queue.close()
         self._runner.close(CLOSING_WAIT_S)
@@ -357,6 +379,7 @@ class ModelsWork(QObject):
         found = detail.repository
         version = version_of(detail, detail.recommended)
         self.queue.add(detail.endpoint, found.model.repository, found.revision, version)
+        self.notice.emit("")  # it is looked for no more: it comes
 
     def _changed(self) -> None:
         self.library.scan()
@@ -364,6 +387,7 @@ class ModelsWork(QObject):
 
     def _look_at_disk_use(self) -> None:
         self._run(self._look_at_disk, self.disk_known.emit)
+        self._run(self._look_at_machine, self.machine_known.emit)
 
     def _on_queue(self) -> None:
         """Another set of downloads: one began, ended, or was deleted."""
@@ -371,6 +395,9 @@ class ModelsWork(QObject):
         if ids != self._download_ids:
             self._download_ids = ids
             self._look_at_disk_use()
+        is_loading = any(row.state.value == "running" for row in self.queue.rows)
+        if is_loading != self._disk_looks.isActive():
+            self._disk_looks.start() if is_loading else self._disk_looks.stop()
 
 
 def person_folders(settings: Settings) -> list[Path]:

@@ -59,6 +59,19 @@ class SearchWish:
         )
 
 
+def size_class(num_parameters: int) -> str:
+    """Which range of sizes a model is in; "fits" where its size is not known."""
+    for name, (least, most) in _SIZES.items():
+        if (
+            name
+            and num_parameters
+            and least * 10**9 <= num_parameters
+            and (not most or num_parameters < most * 10**9)
+        ):
+            return name
+    return FITS
+
+
 class SearchControls(QWidget):
     """Order and filters in a row that wraps.
 

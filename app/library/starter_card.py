@@ -7,8 +7,8 @@ from functools import partial
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
-from app.library.library import size_text
 from app.library.starters import StarterOffer, starter_offers
+from app.sizes import size_text
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton

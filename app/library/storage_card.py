@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.library.library import size_text
+from app.sizes import size_text
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton

@@ -10,8 +10,8 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QVBoxLayout, QWidget
 
 from app.library.hub_search import HubDetail
-from app.library.library import size_text
 from app.library.words import rate_text, time_text, word
+from app.sizes import size_text
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton

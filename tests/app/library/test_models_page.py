@@ -12,7 +12,7 @@ import psutil
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.downloads.access import HubAccess
@@ -25,8 +25,9 @@ from app.library.local_card import state_text
 from app.library.model_figures import ModelFigures
 from app.library.models_page import ModelsPage, _dropped
 from app.library.models_work import ModelsWork, _ClosedError, person_folders
-from app.library.search_wish import SearchWish
+from app.library.search_wish import SearchWish, size_class
 from app.library.starters import starter_offers
+from app.library.words import time_text
 from app.model_session import ModelSession
 from app.paths import AppPaths
 from app.settings import Settings
@@ -245,7 +246,7 @@ def test_what_is_left_of_an_unknown_download_can_be_deleted(page: ModelsPage, qt
     page._work.queue.start()
     qtbot.waitUntil(lambda: "3 MB · What they belong to is no longer known" in _texts(page), timeout=WAIT_MS)
     card = page._downloads[folder.name]
-    assert [button.text() for button in card.findChildren(QAbstractButton) if not button.isHidden()] == ["Delete"]
+    assert [each.text() for each in card.findChildren(QAbstractButton) if each.isVisibleTo(card)] == ["Delete"]
     _button(page, "Delete: Left over").click()
     qtbot.waitUntil(lambda: not folder.exists() and folder.name not in page._downloads, timeout=WAIT_MS)
 
@@ -552,3 +553,122 @@ def test_nothing_is_cut_off_at_any_width(page: ModelsPage, qtbot: QtBot, width: 
         assert re.search(r"98 MB[^£]*good", facts)  # what decides is said in each form
     finally:
         page._theme._settings.set("zoom", 1.0)
+
+
+def test_a_double_click_begins_one_download(
+    page: ModelsPage, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever lies under the mouse by then."""
+    page.results.ask("smol")
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page), timeout=WAIT_MS)
+    begun: list[str] = []
+    monkeypatch.setattr(page._work.queue, "add", lambda *what, **_how: begun.append(what[3].label))
+    monkeypatch.setattr(QApplication, "doubleClickInterval", lambda: 60_000)
+    width = _button(page, "Download: Smol Q4_1").width()
+    _button(page, "Download: Smol Q4_1").click()
+    _button(page, "Download: Smol Q4_1").click()
+    assert begun == ["Q4_1"]
+    monkeypatch.setattr(QApplication, "doubleClickInterval", lambda: 0)
+    _button(page, "Download: Smol Q4_1").click()
+    assert begun == ["Q4_1", "Q4_1"]
+    page.results.show_states({("acme/Smol-GGUF", "Q4_1")}, set())
+    QApplication.processEvents()
+    assert _button(page, "Downloading…: Smol Q4_1").width() == width
+
+
+def test_much_that_is_loaded_is_not_thrown_away_by_one_click(
+    page: ModelsPage, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = page._work.queue
+    cancelled: list[str] = []
+    monkeypatch.setattr(queue, "cancel", cancelled.append)
+    queue.rows = [_download_row(DownloadState.PAUSED, num_received=10_400_000_000)]
+    queue.changed.emit()
+    _button(page, "Cancel: Other · Q4_0").click()
+    assert "Throw away 10.4 GB that is loaded?" in _texts(page._download_part)
+    _button(page, "Keep").click()
+    assert "Throw away" not in _texts(page._download_part)
+    _button(page, "Cancel: Other · Q4_0").click()
+    _button(page, "Throw away").click()
+    assert cancelled == ["d1"]
+    with qtbot.waitSignal(page._work.disk_known, timeout=WAIT_MS):  # once it is deleted, and not before
+        queue.cancelled.emit(queue.rows[0])
+    assert page.notice_bar.text == "Other · Q4_0 was thrown away; 10.4 GB are free again."
+
+
+def test_the_disk_is_looked_at_while_downloads_run(page: ModelsPage, qtbot: QtBot) -> None:
+    page._work._disk_looks.setInterval(1)
+    page._work.queue.rows = [_download_row(DownloadState.RUNNING)]
+    page._work.queue.changed.emit()
+    with qtbot.waitSignals([page._work.disk_known, page._work.machine_known] * 2, timeout=WAIT_MS):
+        pass
+    page._work.queue.rows = [_download_row(DownloadState.PAUSED)]
+    page._work.queue.changed.emit()
+    assert not page._work._disk_looks.isActive()
+
+
+def test_an_old_message_goes_when_something_else_is_asked(page: ModelsPage, qtbot: QtBot) -> None:
+    page.notice_bar.show_text("x cannot be found")
+    page.results.ask("smol")
+    assert page.notice_bar.isHidden()
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page), timeout=WAIT_MS)
+    page.notice_bar.show_text("y was deleted")
+    page._work.get("acme/Smol-GGUF")
+    qtbot.waitUntil(lambda: page.notice_bar.isHidden() or "is here" in page.notice_bar.text, timeout=WAIT_MS)
+
+
+def test_the_loaded_model_can_be_ejected_and_deleted(page: ModelsPage, qtbot: QtBot) -> None:
+    path = page._work.library.folder / "mine-Q4_0.gguf"
+    path.write_bytes(b"x" * 2_000_000)
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 1, timeout=WAIT_MS)
+    page._work._session.info = model_info(path)
+    page._ask_delete(page._work.library.models[0])
+    assert page.notice_bar.text == "mine is loaded: eject and delete it (2 MB)?"
+    _button(page, "Eject and delete").click()
+    assert path.exists()  # until it is out of memory
+    page._work._session.ejected.emit()
+    qtbot.waitUntil(lambda: not path.exists(), timeout=WAIT_MS)
+
+
+def test_deleting_a_link_says_that_only_the_link_goes(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
+    target = tmp_path / "away.gguf"
+    target.write_bytes(b"x" * 2_000_000)
+    (page._work.library.folder / "mine-Q4_0.gguf").symlink_to(target)
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 1, timeout=WAIT_MS)
+    page._ask_delete(page._work.library.models[0])
+    assert page.notice_bar.text == "Remove the link mine-Q4_0.gguf? The file it leads to stays."
+    page.notice_bar._action_button.click()
+    qtbot.waitUntil(lambda: page._work.library.models == [], timeout=WAIT_MS)
+    assert target.exists()
+
+
+def test_another_model_is_looked_for_by_size(page: ModelsPage, qtbot: QtBot) -> None:
+    assert [size_class(count) for count in (0, 1, 2 * 10**9, 8 * 10**9, 70 * 10**9)] == [
+        "fits", "small", "medium", "large", "huge",
+    ]  # fmt: skip
+    path = page._work.library.folder / "alien.gguf"
+    page._work.repair(
+        FoundModel(path, "alien", Origin.OWN, state=FileState.UNSUPPORTED, num_parameters=135 * 10**6)
+    )
+    qtbot.waitUntil(lambda: page.results.shows("acme/Smol-GGUF"), timeout=WAIT_MS)
+    assert page.results.search.text() == ""
+    assert page.results.controls.wish == SearchWish(size="small")
+
+
+def test_versions_fold_and_open_again(page: ModelsPage, qtbot: QtBot, hub: LoopbackHub) -> None:
+    page.results.ask("smol")
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page), timeout=WAIT_MS)
+    _button(page, "Fold Smol").click()
+    assert "Download: Smol Q4_1" not in _names(page)
+    asked = len(hub.log)
+    _button(page, "Versions of Smol").click()
+    assert "Download: Smol Q4_1" in _names(page)
+    assert len(hub.log) == asked
+
+
+def test_times_are_said_in_their_unit() -> None:
+    assert [time_text(seconds) for seconds in (0.3, 90, 6500, 20_000)] == [
+        "less than a second", "90 s", "108 min", "6 h",
+    ]  # fmt: skip
