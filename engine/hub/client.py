@@ -29,6 +29,7 @@ from engine.hub.tokens import is_token
 
 MAX_FILES = 20_000
 MAX_CARD_BYTES = 1 << 20
+CARD_S = 30.0
 MAX_RESULTS = 1000
 MAX_SIFTED = 200
 SPARE = 4  # times as many are asked for where a mirror may not have sifted
@@ -188,7 +189,7 @@ class HubClient:
         name = repository.model.repository
         url = self.connection.file_url(name, "README.md", repository.revision)
         try:
-            with self.connection.open(url, f"The card of {name}", 0, MAX_CARD_BYTES) as answer:
+            with self.connection.open(url, f"The card of {name}", 0, MAX_CARD_BYTES, within_s=CARD_S) as answer:
                 text = b""
                 for piece in answer.response.iter_raw():
                     text += piece

@@ -10,13 +10,15 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import httpx2
 
-from engine.errors import HubAnswerError, RemoteChangedError
+from engine.errors import HubAnswerError, HubError, RemoteChangedError
 from engine.hub.address import DEFAULT_ENDPOINT, DEFAULT_PORTS, origin_of
-from engine.hub.faults import fault_of_exception, fault_of_status, host_of
+from engine.hub.faults import fault_of_exception, fault_of_slowness, fault_of_status, host_of
 from engine.hub.http_client import new_http
+from engine.hub.sockets import Sockets
 
 CONNECT_TIMEOUT_S = 10.0
 STALLED_AFTER_S = 20.0
+ANSWER_S = CONNECT_TIMEOUT_S + STALLED_AFTER_S  # until the headers of an answer are here
 MAX_REDIRECTS = 8
 _REDIRECTS = {301, 302, 303, 307, 308}
 
@@ -50,6 +52,7 @@ class Connection:
         self._token = token
         self._timeout = httpx2.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s, pool=None)
         self._client: httpx2.Client | None = None
+        self._sockets = Sockets()
         self._lock = threading.Lock()
 
     def file_url(self, repository: str, path: str, revision: str) -> str:
@@ -57,8 +60,13 @@ class Connection:
         return f"{self.endpoint}/{repository}/resolve/{quote(revision, safe='')}/{quote(path)}"
 
     @contextlib.contextmanager
-    def open(self, url: str, subject: str, start: int = 0, stop: int | None = None) -> Iterator[Answer]:
+    def open(
+        self, url: str, subject: str, start: int = 0, stop: int | None = None, *, within_s: float | None = None
+    ) -> Iterator[Answer]:
         """Ask for bytes ``start`` to ``stop`` of a file (not included; None is its end).
+
+        ``within_s`` is the time for all of it, its body included; without, the beginning of an answer has
+        ANSWER_S, and its body as long as it takes.
 
         Raises HubError, in one of its kinds, for an address that gives nothing, and RemoteChangedError where the
         file ends before ``start``. What goes wrong while the body is
@@ -69,6 +77,8 @@ class Connection:
             headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
         linked: dict[str, str] = {}
         with contextlib.ExitStack() as opened:
+            if within_s is not None:
+                opened.enter_context(self._limited(within_s, url))
             response = self._get(url, headers, opened)
             for _ in range(MAX_REDIRECTS):
                 if response.status_code not in _REDIRECTS:
@@ -90,6 +100,10 @@ class Connection:
             own = {name: value for name, value in response.headers.items() if name.startswith("x-")}
             yield Answer(response, {**own, **linked}, url)
 
+    def cut(self) -> None:
+        """End what is under way, from any thread; nothing can be asked any more."""
+        self._sockets.shut()
+
     def close(self) -> None:
         """Let go of idle connections."""
         with self._lock:
@@ -101,9 +115,26 @@ class Connection:
         if self._token and origin_of(url) == origin_of(self.endpoint):
             headers = {**headers, "Authorization": f"Bearer {self._token}"}
         try:
-            return opened.enter_context(self._http().stream("GET", url, headers=headers))
+            with self._limited(ANSWER_S, url):
+                request = self._http().stream(
+                    "GET", url, headers=headers, extensions={"trace": self._sockets.trace}
+                )
+                return opened.enter_context(request)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             raise fault_of_exception(error, url) from error
+
+    @contextlib.contextmanager
+    def _limited(self, seconds: float, url: str) -> Iterator[None]:
+        """Raises HubUnreachableError for what has not ended by then."""
+        with self._sockets.limit(seconds) as is_over:
+            try:
+                yield
+            except (httpx2.HTTPError, OSError, HubError) as error:
+                if is_over.is_set():
+                    raise fault_of_slowness(url) from error
+                raise
+            if is_over.is_set():  # what was cut may look like the end of an answer without a length
+                raise fault_of_slowness(url)
 
     def _http(self) -> httpx2.Client:
         with self._lock:

@@ -93,6 +93,7 @@ class DownloadItem:
         received = self.num_received()
         is_running = record.state is DownloadState.RUNNING
         rate = self._rate(received) if is_running else 0.0
+        has_all_sizes = all(file.size for file in record.files) and received <= record.size
         message = record.message if not is_running else transfer.message if transfer is not None else self.message
         return DownloadRow(
             id=record.id,
@@ -102,7 +103,7 @@ class DownloadItem:
             num_received=received,
             size=record.size,
             bytes_per_second=rate,
-            seconds_left=(record.size - received) / rate if rate > 0 else None,
+            seconds_left=(record.size - received) / rate if rate > 0 and has_all_sizes else None,
             message=message,
             paths=self.targets,
         )

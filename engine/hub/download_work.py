@@ -49,17 +49,20 @@ class DownloadWork:
         self._on_change = on_change
 
     def run(self, connect: Callable[[str], HubClient]) -> None:
-        """Fetch what is missing and put it in its place; what changed at the hub is looked up anew, once.
+        """Fetch what is missing and put it in its place; what changed at the hub is looked up anew, twice at most.
 
         Raises Stopped, HubError and DownloadError in their kinds, and OSError.
         """
         check_room(self._item, self._models_folder)
         client = connect(self._item.record.endpoint)
         try:
-            try:
-                self._fetch_files(client.connection)
-            except RemoteChangedError:
-                self._look_up_anew(client)
+            for keeps_same in (True, False):
+                try:
+                    self._fetch_files(client.connection)
+                    break
+                except RemoteChangedError:
+                    self._look_up_anew(client, keeps_same)
+            else:
                 self._fetch_files(client.connection)
         finally:
             self._item.transfer = None
@@ -113,8 +116,11 @@ class DownloadWork:
             return False
         return True
 
-    def _look_up_anew(self, client: HubClient) -> None:
-        """Take the files as the hub has them now, and begin again."""
+    def _look_up_anew(self, client: HubClient, keeps_same: bool) -> None:
+        """Take the files as the hub has them now, and begin again; ``keeps_same``: but go on with what is the same.
+
+        One odd answer on the way is no reason to fetch everything once more.
+        """
         record = self._item.record
         repository = client.repository(record.repository)
         self._stop.check()
@@ -124,9 +130,11 @@ class DownloadWork:
                 break
         else:
             raise HubNotFoundError(f"{paths[0]} is no longer in {record.repository}: choose another version.")
-        for index in range(len(paths)):
-            self._item.part(index).unlink(missing_ok=True)
-        record.files, record.revision, record.checked = list(version.files), repository.revision, []
+        for index, (old, new) in enumerate(zip(record.files, version.files, strict=True)):
+            if not (keeps_same and old == new and new.sha256):
+                self._item.part(index).unlink(missing_ok=True)
+                record.checked = [checked for checked in record.checked if checked != index]
+        record.files, record.revision = list(version.files), repository.revision
         write_record(self._item.folder, record)
 
     def _install(self) -> None:

@@ -120,6 +120,11 @@ def fault_of_exception(error: Exception, url: str) -> HubError:
     return HubAnswerError(f"{host} answered in a way that is not understood ({_shown(error)}).")
 
 
+def fault_of_slowness(url: str) -> HubError:
+    """The error of an answer that was waited for long enough, whatever came of it."""
+    return HubUnreachableError(f"{host_of(url)} did not answer in time: check the connection, or try again later.")
+
+
 def is_address(url: str) -> bool:
     """Whether this begins as the address of a server does."""
     try:

@@ -6,6 +6,7 @@ A header is a few hundred kilobytes to some megabytes, so a model of any size ca
 from __future__ import annotations
 
 import mmap
+import time
 from pathlib import Path, PurePosixPath
 
 import httpx2
@@ -14,11 +15,13 @@ from engine.errors import CorruptFileError, HubAnswerError, NotGGUFError, Trunca
 from engine.gguf import HEAD_BYTES, HeaderFile, describe_non_model
 from engine.gguf.header import Header, read_header
 from engine.hub.connection import Connection
-from engine.hub.faults import fault_of_exception
+from engine.hub.faults import fault_of_exception, host_of
 from engine.hub.names import RemoteFile, Version
 
 FIRST_BYTES = 1 << 18
 MAX_BYTES = 1 << 26
+MAX_PIECES = 32  # that one header comes in: each asks for twice as much as the last
+HEADER_S = 120.0  # for all of one header
 
 
 def fetch_header(connection: Connection, repository: str, revision: str, version: Version) -> HeaderFile:
@@ -40,11 +43,12 @@ def fetch_header(connection: Connection, repository: str, revision: str, version
 def _fetch(connection: Connection, url: str, path: Path, file: RemoteFile, shard: int) -> tuple[Header, int]:
     """The header of one file and the file's size; reads as much as the header turns out to need."""
     data, size = b"", file.size
-    while True:
+    end = time.monotonic() + HEADER_S
+    for _ in range(MAX_PIECES):
         stop = max(FIRST_BYTES, 2 * len(data))
         if len(data) >= MAX_BYTES:
             raise CorruptFileError(path, f"its header is longer than {MAX_BYTES >> 20} MB, more than any model has")
-        piece, size = _fetch_range(connection, url, file, len(data), stop)
+        piece, size = _fetch_range(connection, url, file, len(data), stop, end - time.monotonic())
         data += piece
         description = describe_non_model(data[:HEAD_BYTES])
         if description is not None:
@@ -54,18 +58,23 @@ def _fetch(connection: Connection, url: str, path: Path, file: RemoteFile, shard
         except TruncatedFileError:
             if len(data) >= size or not piece:
                 raise
+    raise HubAnswerError(f"{host_of(url)} sends {path} in pieces that are too small: try again later.")
 
 
-def _fetch_range(connection: Connection, url: str, file: RemoteFile, start: int, stop: int) -> tuple[bytes, int]:
+def _fetch_range(
+    connection: Connection, url: str, file: RemoteFile, start: int, stop: int, within_s: float
+) -> tuple[bytes, int]:
     """The bytes ``start`` to ``stop`` and the size of the whole file."""
     name = PurePosixPath(file.path).name
     pieces: list[bytes] = []
-    with connection.open(url, name, start, stop) as answer:
+    with connection.open(url, name, start, stop, within_s=within_s) as answer:
         size = size_of(answer.response.headers, start) or file.size
         if answer.response.status_code == 200:  # the range was ignored: take the beginning and hang up
             start, skipped = 0, start
         else:
             skipped = 0
+            if first_of(answer.response.headers) != start:
+                raise HubAnswerError(f"The hub sent another part of {name} than the one asked for.")
         num_bytes = 0
         try:
             for piece in answer.response.iter_raw():
@@ -88,6 +97,12 @@ def size_of(headers: httpx2.Headers, start: int) -> int:
         return int(total)
     length = headers.get("content-length", "")
     return int(length) if "content-range" not in headers and length.isascii() and length.isdigit() else 0
+
+
+def first_of(headers: httpx2.Headers) -> int:
+    """The position of the first byte of a partial answer; -1 where it does not tell."""
+    first = headers.get("content-range", "").removeprefix("bytes").strip().partition("-")[0]
+    return int(first) if first.isascii() and first.isdigit() else -1
 
 
 def _mapped(data: bytes) -> mmap.mmap:

@@ -14,12 +14,12 @@ from typing import Any
 import httpx2
 from huggingface_hub import set_client_factory
 
-from engine.errors import HubAnswerError, HubUnreachableError
+from engine.errors import HubAnswerError
 from engine.hub.address import origin_of
 from engine.hub.connection import CONNECT_TIMEOUT_S, MAX_REDIRECTS, STALLED_AFTER_S
-from engine.hub.faults import fault_of_exception, fault_of_status, host_of
+from engine.hub.faults import fault_of_exception, fault_of_slowness, fault_of_status, host_of
 from engine.hub.http_client import new_http
-from engine.hub.sockets import Sockets, time_limit
+from engine.hub.sockets import Sockets
 
 QUESTION_S = 60.0  # all that one question may wait for the network
 MAX_EMPTY_PAGES = 20  # pages in a row without anything on them
@@ -76,15 +76,15 @@ class _Session(httpx2.Client):
         if question.num_requests > MAX_EMPTY_PAGES:
             raise HubAnswerError(f"{host_of(question.endpoint)} sends page after page with nothing on it.")
         sockets, url = Sockets(), str(request.url)
-        with time_limit(question.left_s, sockets.shut) as is_over:
+        with sockets.limit(question.left_s) as is_over:
             try:
                 response = self._follow(request, question, sockets, options)
             except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
                 if is_over.is_set():
-                    raise _too_slow(url) from error
+                    raise fault_of_slowness(url) from error
                 raise fault_of_exception(error, url) from error
             if is_over.is_set():  # what was cut may look like the end of an answer without a length
-                raise _too_slow(url)
+                raise fault_of_slowness(url)
         if response.status_code == 429 or response.status_code >= 500:
             raise fault_of_status(response.status_code, response.headers, "the hub", url)
         return response
@@ -122,10 +122,6 @@ def _whole(response: httpx2.Response) -> httpx2.Response:
     dropped = {"content-encoding", "content-length", "transfer-encoding"}
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in dropped]
     return httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=response.request)
-
-
-def _too_slow(url: str) -> HubUnreachableError:
-    return HubUnreachableError(f"{host_of(url)} did not answer in time: check the connection, or try again later.")
 
 
 def _new_session() -> _Session:

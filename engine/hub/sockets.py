@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -17,37 +17,48 @@ class Sockets:
 
     def __init__(self) -> None:
         self._sockets: list[Any] = []
+        self._limits: set[threading.Event] = set()
+        self._is_shut = False
         self._lock = threading.Lock()
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """The ``trace`` extension of a request: learns of each connection as it is made."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            opened = info["return_value"].get_extra_info("socket")
             with self._lock:
                 self._sockets = [known for known in self._sockets if known.fileno() >= 0]
-                self._sockets.append(opened)
+                self._sockets.append(info["return_value"].get_extra_info("socket"))
+                is_late = self._is_shut or any(limit.is_set() for limit in self._limits)
+            if is_late:
+                self._cut()
 
     def shut(self) -> None:
-        """Cut them; who waits for one of them goes on with an error or an end."""
+        """Cut them and all that come: who waits for one of them goes on with an error or an end."""
+        self._is_shut = True
+        self._cut()
+
+    @contextlib.contextmanager
+    def limit(self, seconds: float) -> Iterator[threading.Event]:
+        """Meanwhile all are cut once after ``seconds``; the event tells whether they were."""
+        is_over = threading.Event()
+
+        def end() -> None:
+            is_over.set()
+            self._cut()
+
+        timer = threading.Timer(max(0.0, seconds), end)
+        timer.daemon = True
+        with self._lock:
+            self._limits.add(is_over)
+        timer.start()
+        try:
+            yield is_over
+        finally:
+            timer.cancel()
+            with self._lock:
+                self._limits.discard(is_over)
+
+    def _cut(self) -> None:
         with self._lock:
             for opened in self._sockets:
                 with contextlib.suppress(OSError):
                     opened.shutdown(socket.SHUT_RDWR)
-
-
-@contextlib.contextmanager
-def time_limit(seconds: float, shut: Callable[[], None]) -> Iterator[threading.Event]:
-    """Meanwhile ``shut`` is called once after ``seconds``; the event tells whether it was."""
-    is_over = threading.Event()
-
-    def end() -> None:
-        is_over.set()
-        shut()
-
-    timer = threading.Timer(max(0.0, seconds), end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield is_over
-    finally:
-        timer.cancel()

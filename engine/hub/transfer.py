@@ -11,13 +11,12 @@ import errno
 import hashlib
 import os
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 import httpx2
 
@@ -37,7 +36,7 @@ from engine.gguf import HEAD_BYTES, describe_non_model
 from engine.hub.connection import STALLED_AFTER_S, Answer, Connection
 from engine.hub.faults import fault_of_exception
 from engine.hub.names import RemoteFile
-from engine.hub.remote_header import size_of
+from engine.hub.remote_header import first_of, size_of
 from engine.sizes import size_text
 
 BLOCK_BYTES = 32 << 20
@@ -58,15 +57,13 @@ class Stop:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._lock = threading.Lock()
-        self._socket: Any = None
+        self._cut: Callable[[], None] = lambda: None
 
     def set(self) -> None:
         """Stop now."""
         self._event.set()
         with self._lock:
-            if self._socket is not None:
-                with contextlib.suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_RDWR)
+            self._cut()
 
     @property
     def is_set(self) -> bool:
@@ -84,17 +81,16 @@ class Stop:
             raise Stopped
 
     @contextlib.contextmanager
-    def watching(self, response: httpx2.Response) -> Iterator[None]:
-        """Meanwhile the answer's connection is closed when told to stop."""
-        stream = response.extensions.get("network_stream")
+    def watching(self, cut: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile ``cut`` is called when told to stop."""
         with self._lock:
-            self._socket = stream.get_extra_info("socket") if stream is not None else None
+            self._cut = cut
         try:
             self.check()
             yield
         finally:
             with self._lock:
-                self._socket = None
+                self._cut = lambda: None
 
 
 @dataclass(frozen=True)
@@ -229,11 +225,14 @@ class Transfer:
     def _receive_block(self) -> None:
         start = self.num_received
         stop = min(start + BLOCK_BYTES, self._size or start + BLOCK_BYTES)
-        with self._connection.open(self._direct_url or self._url, self._name, start, stop) as answer:
+        with (
+            self._stop.watching(self._connection.cut),
+            self._connection.open(self._direct_url or self._url, self._name, start, stop) as answer,
+        ):
             self._check(answer, start)
             is_whole = answer.response.status_code == 200  # the range was ignored: take all of it at once
             skipped, stop = (start, self._size) if is_whole else (0, min(stop, self._size))
-            with self._stop.watching(answer.response), open(self._part, "ab", buffering=0) as stream:
+            with open(self._part, "ab", buffering=0) as stream:
                 try:
                     self._append(answer, stream, skipped, stop)
                 except (httpx2.HTTPError, httpx2.StreamError) as error:
@@ -252,10 +251,8 @@ class Transfer:
             raise self._changed()
         if linked and not self._sha256:
             self._sha256 = linked[1].lower()
-        if answer.response.status_code == 206:
-            first = headers.get("content-range", "").removeprefix("bytes").strip().partition("-")[0]
-            if first != str(start):
-                raise HubAnswerError(f"The hub sent another part of {self._name} than the one asked for.")
+        if answer.response.status_code == 206 and first_of(headers) != start:
+            raise HubAnswerError(f"The hub sent another part of {self._name} than the one asked for.")
         size = size_of(headers, start)
         if not self._size:
             self._size = size
