@@ -132,7 +132,8 @@ def test_two_such_names_at_once(hub: LoopbackHub, tmp_path: Path, model_bytes: b
     person = Person(hub, tmp_path / "models")
     person.add(label="m-Q4_0")
     person.add(label="M-q4_0")
-    row = person.wait_for(lambda row: person.downloads.is_idle())
+    person.wait_for(lambda row: person.downloads.is_idle())
+    row = person.row()
     assert row.state is DownloadState.FAILED
     assert "case alone" in row.message
     assert len(list(person.folder.rglob("*.gguf"))) == 1
