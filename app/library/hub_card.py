@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library.hub_search import HubDetail
 from app.library.version_table import VersionTable
+from app.library.words import context_text
 from app.theme import Theme
 from app.translation import localised, tr
 from app.widgets.buttons import LookButton, TextButton
@@ -197,7 +198,7 @@ def facts_of(model: HubModel) -> str:
     if model.num_parameters:
         facts.append(tr("{count} parameters", count=count_text(model.num_parameters)))
     if model.context_length:
-        facts.append(tr("{count} context", count=f"{model.context_length // 1024}k"))
+        facts.append(tr("{count} context", count=context_text(model.context_length)))
     if model.license:
         facts.append(model.license)
     if model.gated:
@@ -209,7 +210,7 @@ def settings_text(label: str, advice: Advice | None) -> str:
     """Which context and KV cache the best version can have here; "" where there is nothing to say."""
     if advice is None or not advice.best_context:
         return ""
-    context = f"{advice.best_context // 1024}k" if advice.best_context >= 1024 else str(advice.best_context)
+    context = context_text(advice.best_context)
     if advice.best_kv_type == "q8_0":
         return tr(
             "{version} can have a context of {context} here if the memory of what was read is compact.",

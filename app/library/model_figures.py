@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 from PySide6.QtCore import QObject, Signal
 
-from app.library.words import rate_text
-from app.translation import localised, tr
+from app.library.words import context_text, rate_text
+from app.sizes import size_text
+from app.translation import tr
 from engine.errors import EngineError
 from engine.library import FileState, FoundModel
 from engine.protocol import ModelInfo, RequestStats
@@ -63,7 +64,7 @@ class ModelFigures(QObject):
         elif advice is not None:
             parts.append(tr("about {rate} tok/s", rate=rate_text(advice.tokens_per_second)))
         if advice is not None:
-            parts.append(tr("{size} memory", size=_size(advice.memory_bytes)))
+            parts.append(tr("{size} memory", size=size_text(advice.memory_bytes)))
         return " · ".join(parts)
 
     def details_of(self, model: FoundModel) -> str:
@@ -76,8 +77,8 @@ class ModelFigures(QObject):
                     "Estimated: {rate} tok/s, {deep} tok/s with half of {context} context; {size} memory",
                     rate=rate_text(advice.tokens_per_second),
                     deep=rate_text(advice.deep_tokens_per_second),
-                    context=f"{advice.need.context_length // 1024}k",
-                    size=_size(advice.need.total),
+                    context=context_text(advice.need.context_length),
+                    size=size_text(advice.need.total),
                 )
             )
         if measured is not None and measured.tokens_per_second:
@@ -86,8 +87,8 @@ class ModelFigures(QObject):
             lines.append(
                 tr(
                     "Measured: {size} memory, where {estimate} was estimated for what had been read",
-                    size=_size(measured.memory_bytes, digits=2),
-                    estimate=_size(measured.memory_estimate_bytes, digits=2),
+                    size=size_text(measured.memory_bytes),
+                    estimate=size_text(measured.memory_estimate_bytes),
                 )
             )
         return "\n".join(lines)
@@ -192,7 +193,3 @@ class ModelFigures(QObject):
         if advice is not None:
             self._advices[path] = advice
         self.changed.emit()
-
-
-def _size(num_bytes: int, digits: int = 1) -> str:
-    return localised(f"{num_bytes / 1e9:,.{digits}f}") + " GB"

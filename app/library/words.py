@@ -55,3 +55,8 @@ def time_text(seconds: float) -> str:
     if seconds < 7200:
         return tr("{count} min", count=round(seconds / 60))
     return tr("{count} h", count=localised(f"{seconds / 3600:,.0f}"))
+
+
+def context_text(num_tokens: int) -> str:
+    """A context length as people say it: "8k", and the number where it is less than a thousand."""
+    return f"{num_tokens // 1024}k" if num_tokens >= 1024 else str(num_tokens)

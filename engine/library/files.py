@@ -147,6 +147,10 @@ def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = no_
     return f"{model.name} has a sound header and its full size; its checksum is not known, so more cannot be said."
 
 
+def _size_words(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{max(1, round(num_bytes / 1e6))} MB"
+
+
 def delete(model: FoundModel, models_folder: Path) -> int:
     """Delete a model's files; returns the bytes that are free again: none for a link or one of several names.
 
