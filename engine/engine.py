@@ -6,6 +6,7 @@ It owns a backend, its KV cache and the scheduler, and knows nothing of text, te
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -69,7 +70,8 @@ class Engine:
         checkpoint_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
         self._backend = backend
-        self._running_ids: frozenset[str] = frozenset()  # of the sequences in the step
+        self._running_ids: frozenset[str] = frozenset()  # of the requests in the step
+        self._stops: deque[str | None] = deque(maxlen=8)  # that are to interrupt a step, or the next one
         self.context_length = context_length
         has_states = backend.state_bytes > 0
         self.kv_cache = KVCache(
@@ -111,15 +113,21 @@ class Engine:
         self._scheduler.finish(sequence, reason)
 
     def interrupt(self, request_id: str | None = None) -> None:
-        """End the step early in which that sequence is computed, or any; from any thread.
+        """End the step early in which that request is computed, or any; from any thread.
 
-        For a sequence that is about to be ended, or all of them. Recurrent states cannot be taken back, so a step
+        For a request that is about to be ended, or all of them. Its sequences have its id, or one that begins with
+        it and a NUL. Recurrent states cannot be taken back, so a step
         that changes some is not interrupted.
         """
-        running_ids = self._running_ids
-        is_meant = request_id in running_ids if request_id is not None else bool(running_ids)
-        if is_meant and self._backend.state_bytes == 0:
+        self._stops.append(request_id)
+        if self._is_interrupted:
             self._backend.interrupt()
+
+    @property
+    def _is_interrupted(self) -> bool:
+        running_ids, stops = self._running_ids, list(self._stops)
+        is_meant = bool(running_ids) and any(stop is None or stop in running_ids for stop in stops)
+        return is_meant and self._backend.state_bytes == 0
 
     def step(self) -> list[StepOutput]:
         """Advance the sequences by one batch; one output for each sequence that took part.
@@ -130,6 +138,7 @@ class Engine:
         try:
             logits = self._run(batch)
         except StepInterruptedError:
+            self._stops.clear()
             return []
         except Exception as error:
             return self._fail(batch, error)
@@ -149,8 +158,10 @@ class Engine:
         if not slices:
             return np.empty((0, 0), dtype=np.float32)
         started = time.perf_counter()
-        self._running_ids = frozenset(share.sequence.request_id for share in batch.scheduled)
+        self._running_ids = frozenset(share.sequence.request_id.partition("\0")[0] for share in batch.scheduled)
         try:
+            if self._is_interrupted:  # since the last look at the commands
+                raise StepInterruptedError
             logits = self._backend.run(slices)
         finally:
             self._running_ids = frozenset()

@@ -160,8 +160,10 @@ class Restoration:
         self.is_done = True
         self.num_tokens = sum(len(block.record.token_ids) for block in self._path[: self._next])
         self._kv_cache.commit(self._table, self._token_ids, self.num_tokens)
-        self._attach()
-        self._kv_cache.release(self._table, self._token_ids, self.num_tokens)
+        try:
+            self._attach()
+        finally:
+            self._kv_cache.release(self._table, self._token_ids, self.num_tokens)
 
     def _attach(self) -> None:
         """Take over the last wanted state, and the logits, after prefixes that are here now."""

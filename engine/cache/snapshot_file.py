@@ -173,7 +173,7 @@ def read_snapshot(path: Path, key: bytes, block_bytes: int) -> SnapshotFile:
         path,
         block_bytes,
         tuple(_block_records(blocks)),
-        tuple(_attachment_records(attachments, offset + num_blocks * block_bytes)),
+        tuple(_attachment_records(attachments, offset + num_blocks * block_bytes, file_bytes)),
         offset,
         blocks["checksum"].copy(),
     )
@@ -199,12 +199,18 @@ def _block_records(rows: npt.NDArray[np.void]) -> Iterator[BlockRecord]:
         yield BlockRecord(names[place], parents[place], tuple(token_ids[:num_tokens]))
 
 
-def _attachment_records(rows: npt.NDArray[np.void], offset: int) -> list[AttachmentRecord]:
-    records = []
+def _attachment_records(rows: npt.NDArray[np.void], offset: int, file_bytes: int) -> list[AttachmentRecord]:
+    records: list[AttachmentRecord] = []
     for row in rows:
         num_tokens, num_bytes, checksum = int(row["num_tokens"]), int(row["num_bytes"]), int(row["checksum"])
-        kind = AttachmentKind(int(row["kind"]))
-        records.append(AttachmentRecord(kind, row["name"].tobytes(), num_tokens, offset, num_bytes, checksum))
+        kind = int(row["kind"])
+        if kind not in list(AttachmentKind) or num_bytes > file_bytes - offset:
+            raise DamagedSnapshotError("what is attached is of no known kind, or longer than the file")
+        if kind == AttachmentKind.LOGITS and num_bytes % 4:
+            raise DamagedSnapshotError("the logits are no float32")
+        records.append(
+            AttachmentRecord(AttachmentKind(kind), row["name"].tobytes(), num_tokens, offset, num_bytes, checksum)
+        )
         offset += num_bytes
     return records
 

@@ -110,6 +110,10 @@ class Decider:
             work.readings.append(reading)
             self._queue(work, reading, ())
 
+    def has(self, request_id: str) -> bool:
+        """Whether a decision of that name is in work."""
+        return request_id in self._works
+
     def take(self, sequence: Sequence, error: BaseException | None) -> bool:
         """Take up what a step brought a sequence; False where it is none of a decision's."""
         work = self._by_sequence.get(sequence.request_id)

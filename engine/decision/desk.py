@@ -26,6 +26,7 @@ class DecisionDesk:
         self._in_background = in_background
         self._decider: Decider | None = None
         self._model: LoadedModel | None = None
+        self._preparing: dict[str, Decide] = {}
 
     def start_engine(self, engine: Engine, model: LoadedModel) -> None:
         """Decide with this engine from now on."""
@@ -45,7 +46,14 @@ class DecisionDesk:
             self._failed(command.request_id, ModelNotLoadedError(NO_MODEL))
             return
 
+        if command.request_id in self._preparing or decider.has(command.request_id):
+            return  # it is answered once
+        self._preparing[command.request_id] = command
+
         def begin(prepared: Future[list[PreparedPrompt]]) -> None:
+            if self._preparing.get(command.request_id) is not command:
+                return  # stopped meanwhile
+            del self._preparing[command.request_id]
             try:
                 if self._decider is not decider:
                     raise ModelNotLoadedError("The model was changed before the decision was made.")
@@ -57,8 +65,11 @@ class DecisionDesk:
 
     def abort(self, request_id: str) -> None:
         """Stop a decision, where there is one of that name."""
-        if self._decider is not None:
-            self._decider.fail(request_id, RequestError("The decision was stopped."))
+        stopped = RequestError("The decision was stopped.")
+        if self._preparing.pop(request_id, None) is not None:
+            self._failed(request_id, stopped)
+        elif self._decider is not None:
+            self._decider.fail(request_id, stopped)
 
     def take(self, sequence: Sequence, error: BaseException | None) -> bool:
         """Take up what a step brought a sequence; False where it is none of a decision's."""

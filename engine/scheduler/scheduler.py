@@ -150,7 +150,7 @@ class Scheduler:
     def _draft(self, share: ScheduledSequence, limit: int) -> Draft:
         """What may follow a share's sequence, with blocks for it; nothing where a step brings no token."""
         sequence = share.sequence
-        if not share.is_sampled or not sequence.is_generating:
+        if not share.is_sampled or not sequence.is_generating or share.num_scheduled_tokens == 0:
             return NOTHING
         assert sequence.table is not None, "a scheduled sequence has blocks"
         room = min(

@@ -254,11 +254,20 @@ def test_steps_that_are_interrupted_at_any_time_lose_nothing(speculates: bool) -
         assert sequence.num_read_tokens <= len(prompt)
 
 
-def test_only_the_step_of_the_named_sequence_is_interrupted() -> None:
+def test_only_the_step_of_the_named_request_is_interrupted() -> None:
     names: list[str | None] = ["b", "a", None]
     backend = FakeBackend(64, before_run=lambda slices: engine.interrupt(names.pop(0)) if names else None)
     engine = Engine(backend, num_blocks=64, context_length=512)
-    engine.add(_sequence([1, 2, 3], name="a"))
+    engine.add(_sequence([1, 2, 3], name="a\0 part 7"))
     assert [len(engine.step()) for _ in range(4)] == [1, 0, 0, 1]
-    engine.interrupt()
+
+
+def test_a_stop_that_comes_just_before_a_step_is_not_lost() -> None:
+    engine, backend = _engine()
+    engine.add(_sequence([1, 2, 3], name="a"))
+    engine.interrupt("a")
     assert not backend.is_interrupted.is_set(), "nothing runs"
+    assert [len(engine.step()) for _ in range(3)] == [0, 1, 1], "and it counts once"
+    assert backend.num_computed_tokens == 4
+    engine.interrupt("another")
+    assert len(engine.step()) == 1

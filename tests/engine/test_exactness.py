@@ -13,6 +13,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.gguf import open_model
+from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu import CpuBackend
 from engine.kernels.reference import ReferenceBackend
 from engine.model import load_plan
@@ -168,3 +169,19 @@ def test_on_the_cpu_a_stream_and_a_paste_beside_it_are_the_same_to_the_bit(plan:
         assert isinstance(alone.sampler, LogitsSampler)
         assert isinstance(beside.sampler, LogitsSampler)
         np.testing.assert_allclose(alone.sampler.logits, beside.sampler.logits, rtol=0, atol=tolerance)
+
+
+def test_on_the_cpu_logits_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
+    """A team becomes smaller while others use the processor; 700 tokens are attended to in parts."""
+    with open_model(tiny_models.write_tiny_model("llama", tmp_path)) as file:
+        plan = load_plan(file, 800)[1]
+        token_ids = np.random.default_rng(3).integers(3, plan.vocab_size, 710).astype(np.int32)
+        blocks, rows = np.arange(50, dtype=np.int32), []
+        for num_threads in (1, 2, 3):
+            backend = CpuBackend(plan, num_blocks=50, num_threads=num_threads, max_batch_tokens=800)
+            backend.run([SequenceSlice(token_ids[:700], 0, blocks)])
+            steps = [backend.run([SequenceSlice(token_ids[n : n + 1], n, blocks)]).copy() for n in range(700, 710)]
+            rows.append(np.concatenate(steps))
+            backend.close()
+    assert (rows[0] == rows[1]).all()
+    assert (rows[0] == rows[2]).all()

@@ -16,6 +16,8 @@ from engine.protocol import (
     AbortRequest,
     Command,
     CountTokens,
+    Decide,
+    Decided,
     Delta,
     EjectModel,
     EngineStopped,
@@ -423,3 +425,12 @@ def test_an_impossible_number_of_alternatives_is_refused_in_a_sentence(engine: E
     end = engine.wait_end("a")
     assert isinstance(end, RequestFailed)
     assert "logprobs" in end.message
+
+
+def test_a_decision_that_is_stopped_before_it_began_fails(loaded: EventLog) -> None:
+    decide = Decide("d", (Message(Role.USER, "Red or blue?"),), ("red", "blue"))
+    loaded.submit(decide, AbortRequest("d"))
+    assert isinstance(loaded.wait_end("d"), RequestFailed)
+    loaded.submit(_request("after", "hello"))
+    loaded.wait_end("after")
+    assert not loaded.of(Decided, "d")

@@ -368,7 +368,7 @@ def attention_kernel(rows_decode: int, kv_type: KVType) -> Any:
             if window > 0:
                 span = min(span, window + num_tokens)
             num_parts = 1
-            if num_threads > 1 and index < MAX_SPLIT_SLICES:
+            if index < MAX_SPLIT_SLICES:  # on any number of threads, for parts are added up in another order
                 num_parts = max(min(span // MIN_PART, MAX_SPLIT_ITEMS // (kv_heads * num_pieces)), 1)
             num_items = kv_heads * num_pieces * num_parts
             while claimed < before + num_items:

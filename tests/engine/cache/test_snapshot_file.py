@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import stat
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.cache import snapshot_file
 from engine.cache.snapshot_file import (
     ROOT_NAME,
     Attachment,
@@ -86,6 +88,22 @@ def test_what_was_written_is_read(path: Path) -> None:
     assert (out[0] == DATA[2]).all()
     (record,) = file.attachments
     assert (record.kind, record.name, record.num_tokens) == (AttachmentKind.STATE, RECORDS[1].name, 30)
+
+
+@pytest.mark.parametrize(("field", "value"), [("num_bytes", 1 << 62), ("num_bytes", 1 << 40), ("kind", 9)])
+def test_an_attachment_that_cannot_be_is_damage(path: Path, field: str, value: int) -> None:
+    """Also where the header's own checksum is right."""
+    data = bytearray(path.read_bytes())
+    prefix, row = snapshot_file._PREFIX, snapshot_file._ATTACHMENT
+    magic, num_bytes, _ = prefix.unpack_from(data)
+    end = prefix.size + num_bytes
+    rows = np.frombuffer(data, row, 1, end - row.itemsize)
+    rows[field] = value
+    digest = hashlib.blake2b(data[prefix.size : end], digest_size=32).digest()
+    data[: prefix.size] = prefix.pack(magic, num_bytes, digest)
+    path.write_bytes(data)
+    with pytest.raises(DamagedSnapshotError, match="attached"):
+        read_snapshot(path, KEY, BLOCK_BYTES)
 
 
 def test_it_is_for_its_owner_alone(path: Path) -> None:
