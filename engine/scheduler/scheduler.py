@@ -30,7 +30,7 @@ from engine.scheduler.speculation import MAX_PROPOSED, MAX_STREAMS, Speculation
 TARGET_STEP_S = 0.14  # of a step that reads, for a stream beside it, or a request that comes, waits for its end
 ALONE_FACTOR = 4  # as many tokens in a step that reads what the person waits for, with nothing else to do
 MIN_CHUNK = 32  # tokens; fewer cost nearly as much, so where these take longer than the target, they take longer
-MIN_PART = 16  # tokens of a prompt that are not read apart from the rest: kernels round differently for a few
+MIN_PART = 17  # tokens of a prompt that are not read apart from the rest: kernels round differently for fewer
 MAX_RUNNING = 16
 ADMISSION_MARGIN = 64  # tokens a new sequence should be able to generate before blocks run out
 
