@@ -83,6 +83,10 @@ class DownloadItem:
                 received += file.size
         return received
 
+    def num_missing(self) -> int:
+        """Bytes that have still to come."""
+        return max(0, self.record.size - self.num_received())
+
     def forget_rate(self) -> None:
         """What came before a pause says nothing of what comes now."""
         self._samples.clear()

@@ -143,6 +143,7 @@ class DownloadWork:
         for index, target in enumerate(item.targets):
             if item.part(index).exists():
                 refuse_other_case(target)
+                refuse_obstacle(target, self._models_folder)
         hashes: dict[Path, str] = {}
         for index, (file, target) in enumerate(zip(item.record.files, item.targets, strict=True)):
             part = item.part(index)
@@ -154,17 +155,21 @@ class DownloadWork:
             keep_hashes(hashes, self._models_folder)
 
 
-def check_room(item: DownloadItem, models_folder: Path) -> None:
-    """Raises DiskFullError where what is missing would not leave the reserve free."""
+def check_room(item: DownloadItem, models_folder: Path, promised: int = 0) -> None:
+    """Raises DiskFullError where what is missing would not leave the reserve free.
+
+    ``promised`` are the bytes that other downloads, which run or wait, have still to receive.
+    """
     place = models_folder
     while not place.exists() and place != place.parent:
         place = place.parent
     usage = shutil.disk_usage(place)
-    missing = item.record.size - item.num_received() + reserve_bytes(place) - usage.free
+    missing = item.num_missing() + promised + reserve_bytes(place) - usage.free
     if missing > 0:
+        others = f", of which other downloads need {size_text(promised)}" if promised else ""
         raise DiskFullError(
             f"{size_text(item.record.size)} do not fit: the disk of {models_folder} has "
-            f"{size_text(usage.free)} free; free {size_text(missing)} and try again.",
+            f"{size_text(usage.free)} free{others}; free {size_text(missing)} and try again.",
             missing,
         )
 
@@ -186,6 +191,21 @@ def refuse_other_case(target: Path) -> None:
                 f"{target.name} cannot be stored beside {name}, which differs in upper and lower case alone: "
                 "delete or rename that file first."
             )
+
+
+def refuse_obstacle(target: Path, models_folder: Path) -> None:
+    """Raises DownloadError where something in the models folder keeps the file from its place."""
+    if target.is_dir():
+        raise DownloadError(f"{target} is a folder, where a file of that name belongs: move or rename the folder.")
+    for folder in target.parents:
+        if os.path.lexists(folder):
+            if not folder.is_dir():
+                raise DownloadError(
+                    f"{folder} is no folder, which it must be for {target.name}: move or rename it."
+                )
+            return
+        if folder == models_folder:
+            return
 
 
 def _check_header(part: Path, file: RemoteFile) -> None:

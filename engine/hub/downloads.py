@@ -28,7 +28,7 @@ from engine.hub.download_record import (
     set_aside,
     write_record,
 )
-from engine.hub.download_work import DownloadWork, check_room, refuse_other_case
+from engine.hub.download_work import DownloadWork, check_room, refuse_obstacle, refuse_other_case
 from engine.hub.names import Version
 from engine.hub.transfer import RetryPolicy, Stop, Stopped, disk_fault
 from engine.hub.unfinished import unfinished_items
@@ -36,6 +36,7 @@ from engine.hub.unfinished import unfinished_items
 _log = logging.getLogger(__name__)
 
 MAX_ACTIVE = 2
+ACTIVE = {DownloadState.RUNNING, DownloadState.QUEUED}
 STOPPING_WAIT_S = 0.6
 LOOK_S = 0.1  # who only looks whether a folder is worked on holds its lock for less
 
@@ -103,12 +104,13 @@ class Downloads:
         item = DownloadItem(folder, self.models_folder, record)
         for target in item.targets:
             refuse_other_case(target)
+            refuse_obstacle(target, self.models_folder)
         is_here = [has_size(path, file.size) for path, file in zip(item.targets, record.files, strict=True)]
         if all(is_here) and not is_repair:
             raise DownloadError(f"{item.targets[0].name} is in the models folder already.")
         with self._lock:
             if record.id not in self._items:
-                check_room(item, self.models_folder)
+                check_room(item, self.models_folder, self._promised())
                 try:
                     if not is_worked_on(folder):
                         write_record(folder, record)
@@ -162,9 +164,8 @@ class Downloads:
 
     def is_idle(self) -> bool:
         """Whether none runs or waits for its turn."""
-        active = {DownloadState.RUNNING, DownloadState.QUEUED}
         with self._lock:
-            return not any(item.record.state in active for item in self._items.values())
+            return not any(item.record.state in ACTIVE for item in self._items.values())
 
     def close(self) -> None:
         """Stop all; they go on at the next start. Takes less than a second."""
@@ -218,6 +219,10 @@ class Downloads:
             write_record(item.folder, item.record)
         except OSError as error:  # a full disk, most likely; the record there says something older, which will do
             _log.warning("the state of a download is not kept: %s", error)
+
+    def _promised(self) -> int:
+        """Bytes that the downloads that run or wait have still to receive."""
+        return sum(item.num_missing() for item in self._items.values() if item.record.state in ACTIVE)
 
     def _is_another_s(self, item: DownloadItem) -> bool:
         """Whether another process works on it, so that nothing of it may be changed from here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import DownloadError
+from engine.errors import DiskFullError, DownloadError
 from engine.hub import transfer as transfer_module
 from engine.hub.client import HubClient
 from engine.hub.download_record import ORPHANS_KEPT_S, DownloadState, take_orphans
@@ -80,8 +81,8 @@ def test_a_real_disk_that_is_full(
     with pytest.raises(DownloadError, match=r"3 MB do not fit: .*; free [\d.]+ [MG]B and try again"):
         person.add()
     assert total_size([small_disk]) == 0
-    monkeypatch.setattr("engine.hub.downloads.check_room", lambda item, folder: None)
-    monkeypatch.setattr("engine.hub.download_work.check_room", lambda item, folder: None)
+    monkeypatch.setattr("engine.hub.downloads.check_room", lambda *_: None)
+    monkeypatch.setattr("engine.hub.download_work.check_room", lambda *_: None)
     download = person.add()
     row = person.wait(DownloadState.PAUSED)
     assert "is full: free" in row.message
@@ -98,8 +99,8 @@ def test_a_real_disk_that_is_freed_lets_it_go_on(
     hub.add("acme/m", {"m-Q4_0.gguf": content})
     filler = small_disk / "someone's"
     filler.write_bytes(bytes(1_500_000))
-    monkeypatch.setattr("engine.hub.downloads.check_room", lambda item, folder: None)
-    monkeypatch.setattr("engine.hub.download_work.check_room", lambda item, folder: None)
+    monkeypatch.setattr("engine.hub.downloads.check_room", lambda *_: None)
+    monkeypatch.setattr("engine.hub.download_work.check_room", lambda *_: None)
     person = Person(hub, small_disk / "models")
     download = person.add()
     row = person.wait(DownloadState.PAUSED)
@@ -111,6 +112,37 @@ def test_a_real_disk_that_is_freed_lets_it_go_on(
     assert person.has(content)
     assert hub.num_sent - sent == len(content) - row.num_received
     person.downloads.close()
+
+
+def test_room_is_promised_only_once(person: Person, model_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two downloads fit, each alone, and one of them while the other comes does not."""
+    person.hub.add("acme/other", {"o-Q4_0.gguf": model_bytes})
+    usage = shutil.disk_usage(person.folder.parent)._replace(total=100_000_000, free=5_000_000 + 4_500_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
+    person.hub.always["store"] = Fault(pause_s=30.0)
+    download = person.add()
+    with pytest.raises(DiskFullError, match=r"of which other downloads need [23](\.\d)? MB; free"):
+        person.add("acme/other")
+    person.downloads.pause(download)
+    person.add("acme/other")
+    assert len(person.downloads.rows()) == 2
+
+
+@pytest.mark.parametrize("obstacle", ["acme", "acme/m", "acme/m/m-Q4_0.gguf"])
+def test_what_is_in_the_way_is_named_before_the_download(person: Person, model_bytes: bytes, obstacle: str) -> None:
+    path = person.folder / obstacle
+    if path.suffix == ".gguf":
+        path.mkdir(parents=True)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    with pytest.raises(DownloadError, match=rf"^{re.escape(str(path))} is (a|no) folder.*move or rename"):
+        person.add()
+    assert person.hub.asked("store") == []
+    path.rename(person.folder / "away")
+    person.add()
+    person.wait(DownloadState.DONE)
+    assert person.has(model_bytes)
 
 
 def test_names_that_differ_in_case_alone(hub: LoopbackHub, tmp_path: Path, model_bytes: bytes) -> None:
