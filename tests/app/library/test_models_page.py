@@ -128,7 +128,7 @@ def test_the_hub_of_the_environment_is_asked_where_none_is_set(
 def test_the_address_of_a_page_finds_its_model(page: ModelsPage, qtbot: QtBot, hub: LoopbackHub) -> None:
     hub.add("acme/Smol-other-GGUF", {}, gguf={"architecture": "llama"}, downloads=9)
     page.results.ask(f"{hub.url}/acme/Smol-GGUF/tree/main?show=all")
-    qtbot.waitUntil(lambda: "recommended for this machine" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "best version here: Q4_1" in _texts(page), timeout=WAIT_MS)
     assert "other" not in _texts(page)
 
 
