@@ -166,8 +166,9 @@ def _useless(version: Version, reason: str) -> EngineError:
 
 
 def _progress(row: DownloadRow) -> str:
-    share = row.num_received / row.size if row.size else 0.0
-    text = f"{row.repository} {row.label}: {size_text(row.num_received)} of {size_text(row.size)}, {share:.0%}"
+    text = f"{row.repository} {row.label}: {size_text(row.num_received)}"
+    if row.size:
+        text += f" of {size_text(row.size)}, {row.num_received / row.size:.0%}"
     if row.message:
         return f"{text}. {row.message}"
     left = f", {row.seconds_left:.0f} s left" if row.seconds_left is not None else ""

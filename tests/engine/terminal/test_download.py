@@ -18,7 +18,7 @@ from engine.hub.download_item import DownloadRow
 from engine.hub.download_record import DownloadState
 from engine.hub.downloads import Downloads
 from engine.terminal.cli import main
-from engine.terminal.download import _watch
+from engine.terminal.download import _progress, _watch
 from engine.terminal.hub_models import new_client
 from engine.terminal.output import Output
 from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
@@ -101,6 +101,12 @@ def test_progress_without_a_screen_is_a_line_every_tenth(monkeypatch: pytest.Mon
     _watch(cast(Downloads, _Coming(done)), done, Output(False, stderr=log))
     shares = re.findall(r"(\d+)%", log.getvalue())
     assert shares == ["10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]
+
+
+def test_progress_where_the_size_is_unknown() -> None:
+    assert _progress(_row(50)) == "acme/M Q4_0: 50 bytes of 100 bytes, 50%, 0.0 MB/s"
+    row = replace(_row(50), num_received=5_000_000, size=0, bytes_per_second=2e6)
+    assert _progress(row) == "acme/M Q4_0: 5 MB, 2.0 MB/s"
 
 
 def test_an_interrupted_download_is_paused_listed_and_discarded(
