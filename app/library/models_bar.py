@@ -46,6 +46,7 @@ class ModelsBar(QWidget):
         for button in (here, find, self._downloads):
             self._row.addWidget(button)
         self._row.addWidget(self._machine, 1)
+        self._row.addStretch()  # for when the words of the machine have no room
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
 
