@@ -116,8 +116,7 @@ class Engine:
         """End the step early in which that request is computed, or any; from any thread.
 
         For a request that is about to be ended, or all of them. Its sequences have its id, or one that begins with
-        it and a NUL. Recurrent states cannot be taken back, so a step
-        that changes some is not interrupted.
+        it and a NUL. Recurrent states cannot be taken back, so a step that changes some is not interrupted.
         """
         self._stops.append(request_id)
         if self._is_interrupted:

@@ -25,15 +25,9 @@ from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("HF_HUB_CACHE", "HF_HOME", "OLLAMA_MODELS", "LLAMA_CACHE", "HF_TOKEN", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "person"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "person" / ".cache"))
-    monkeypatch.setenv("FIRESIDE_HOME", str(tmp_path))
-    monkeypatch.setattr("engine.hub.tokens._ask_keyring", lambda ask: None)
+def home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("engine.advisor.needs_measuring", lambda: False)
-    return tmp_path
+    return home
 
 
 @pytest.fixture

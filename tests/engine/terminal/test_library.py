@@ -16,17 +16,6 @@ from tests.engine.hub.loopback import TOKEN, LoopbackHub, loopback_hub
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("HF_HUB_CACHE", "HF_HOME", "OLLAMA_MODELS", "LLAMA_CACHE", "HF_TOKEN", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "person"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "person" / ".cache"))
-    monkeypatch.setenv("FIRESIDE_HOME", str(tmp_path))
-    monkeypatch.setattr("engine.hub.tokens._ask_keyring", lambda ask: None)
-    return tmp_path
-
-
-@pytest.fixture
 def hub(smollm2_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
     with loopback_hub() as running:
         running.add("acme/Smol-GGUF", {"smol-Q4_1.gguf": smollm2_path.read_bytes(), "smol-F16.gguf": b"GGUF"})
