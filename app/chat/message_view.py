@@ -83,7 +83,11 @@ class MessageWidget(QWidget):
     def sizeHint(self) -> QSize:
         """As high as it is at the width that it has."""
         layout, width = self.layout(), max(self.width(), self.foot.minimumWidth())
-        return QSize(width, layout.totalHeightForWidth(width) if layout is not None else 0)
+        if layout is None:
+            return QSize(width, 0)
+        if layout.hasHeightForWidth():
+            return QSize(width, layout.totalHeightForWidth(width))
+        return QSize(width, layout.totalSizeHint().height())  # as while an editor stands in the text's place
 
     @property
     def message_id(self) -> str:

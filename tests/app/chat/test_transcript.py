@@ -255,6 +255,19 @@ def test_a_message_is_edited_in_place(transcript: Transcript, qtbot: QtBot) -> N
     assert own._editor is None
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_what_is_edited_can_be_seen(transcript: Transcript, qtbot: QtBot, index: int) -> None:
+    transcript.show_conversation(_messages(2))
+    widget = transcript.widgets[index]
+    widget.begin_edit()
+    editor = widget._editor
+    assert editor is not None
+    qtbot.waitUntil(lambda: widget.height() >= editor.height() == editor.sizeHint().height() > 40, timeout=1000)
+    editor.edit.setPlainText("\n".join("a line" for _ in range(8)))
+    qtbot.waitUntil(lambda: editor.edit.height() > 8 * 10 and editor.height() > editor.edit.height(), timeout=1000)
+    assert not editor.visibleRegion().isEmpty()
+
+
 def test_escape_gives_up_an_edit(transcript: Transcript, qtbot: QtBot) -> None:
     transcript.show_conversation(_messages(2))
     transcript.edit_last()
@@ -337,6 +350,7 @@ def test_a_stream_goes_on_below_what_is_made_after_another_look(
     transcript.append_delta("s", "answer", " and after")
     assert transcript.widgets[-1].message_id == "s"
     assert transcript.widgets[-1].current_view.record.content == "before and after"
+    transcript._settle_layout()  # as before the next picture
     assert _message_at_the_top(transcript) == read
     theme.zoom_out()
     transcript.scroll_to_end()
