@@ -17,7 +17,7 @@ from engine.cache.checkpoints import DEFAULT_MAX_BYTES
 from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
 from engine.decoding import Extension, Ranking, extend
-from engine.errors import ContextOverflowError, GenerationError, InvalidParameterError
+from engine.errors import ContextOverflowError, GenerationError, InvalidParameterError, ModelFileError
 from engine.kernels.backend import Backend, StepInterruptedError
 from engine.protocol import FinishReason
 from engine.scheduler.batch import Batch, ScheduledSequence
@@ -131,7 +131,8 @@ class Engine:
     def step(self) -> list[StepOutput]:
         """Advance the sequences by one batch; one output for each sequence that took part.
 
-        No output comes from a step that was interrupted: the next one computes the same again.
+        No output comes from a step that was interrupted: the next one computes the same again. Raises
+        ModelFileError where the weights could not be read, or not for sure; the engine is then of no use.
         """
         batch = self._scheduler.schedule()
         try:
@@ -139,6 +140,8 @@ class Engine:
         except StepInterruptedError:
             self._stops.clear()
             return []
+        except ModelFileError:  # concerns more than this batch: nothing can be computed any more
+            raise
         except Exception as error:
             return self._fail(batch, error)
         extensions = self._sample(batch, logits)

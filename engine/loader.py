@@ -64,8 +64,6 @@ class LoadedModel:
         num_blocks: blocks of the backend's KV cache.
         snapshot_key: of what the KV cache's contents depend on; empty where they are not to be kept.
         notices: what the person should know.
-        check_file: raises TruncatedFileError where the file became shorter; to be called before each step, for
-            reading past the new end would end the process.
         checkpoint_bytes: most for the recurrent states that are kept of what was read.
     """
 
@@ -76,7 +74,6 @@ class LoadedModel:
     num_blocks: int
     notices: tuple[str, ...] = ()
     snapshot_key: bytes = b""
-    check_file: Callable[[], None] = lambda: None
     checkpoint_bytes: int = 0
     _resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -129,16 +126,17 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
             _read_weights(file, on_progress, text_side)
             tokenizer, template = text_side.result()
         on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
-        backend = _make_backend(plan, memory, config, kv_type, num_threads, on_progress)
+        options = _backend_options(config, memory, kv_type, file)
+        backend = _make_backend(plan, options, config, num_threads, on_progress)
         resources.callback(backend.close)
         choice.prepare(lambda message, fraction: on_progress(LoadPhase.KERNELS, 0.95 + 0.05 * fraction, message))
-        on_progress(LoadPhase.READY, 1.0, "Ready")
         info = _model_info(file, labels, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
         info = replace(info, memory_before_bytes=memory_before_bytes)
         notices = tuple(_notices(command, hyperparameters, tokenizer, template))
         key = snapshot_key(file.identity(), plan, backend.kv_format)
-        check = file.check_not_shortened
-        rest = (memory.num_blocks, notices, key, check, memory.checkpoint_bytes, resources.pop_all())
+        file.check_unchanged()  # all above is of what it was
+        on_progress(LoadPhase.READY, 1.0, "Ready")
+        rest = (memory.num_blocks, notices, key, memory.checkpoint_bytes, resources.pop_all())
         return LoadedModel(info, tokenizer, template, backend, *rest)
 
 
@@ -204,7 +202,7 @@ def _read_weights(
             continue
         data = file.tensor_data(name)
         for start in range(0, data.size, READ_CHUNK_BYTES):
-            file.check_not_shortened()
+            file.check_readable()
             if text_side.done():
                 text_side.result()
             np.max(data[start : start + READ_CHUNK_BYTES : PAGE_BYTES])
@@ -222,18 +220,20 @@ def _kv_option(config: EngineConfig, kv_type: KVType) -> dict[str, str]:
     return {} if config.backend == "reference" and kv_type == "f16" else {"kv_type": kv_type}
 
 
+def _backend_options(config: EngineConfig, memory: MemoryPlan, kv_type: KVType, file: GGUFFile) -> dict[str, Any]:
+    return {
+        "num_blocks": memory.num_blocks,
+        "num_states": memory.num_states,
+        "max_batch_tokens": config.max_batch_tokens,
+        "check_weights": file.check_unchanged,
+        **_kv_option(config, kv_type),
+    }
+
+
 def _make_backend(
-    plan: Plan,
-    memory: MemoryPlan,
-    config: EngineConfig,
-    kv_type: KVType,
-    num_threads: int,
-    on_progress: OnProgress,
+    plan: Plan, options: dict[str, Any], config: EngineConfig, num_threads: int, on_progress: OnProgress
 ) -> Backend:
     module = _backend_module(config)
-    options: dict[str, Any] = {"num_blocks": memory.num_blocks, "num_states": memory.num_states}
-    options["max_batch_tokens"] = config.max_batch_tokens
-    options |= _kv_option(config, kv_type)
     if config.backend == "reference":
         reference: Backend = module.ReferenceBackend(plan, **options)
         return reference

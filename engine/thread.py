@@ -22,7 +22,7 @@ from engine.conversations import Conversations
 from engine.decision.desk import DecisionDesk
 from engine.draft import DraftReader
 from engine.engine import Engine
-from engine.errors import InsufficientMemoryError, ModelNotLoadedError, sentence_of
+from engine.errors import InsufficientMemoryError, ModelFileError, ModelNotLoadedError, sentence_of
 from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
 from engine.loader import LoadedModel, OnProgress, load_model
 from engine.protocol import (
@@ -299,20 +299,30 @@ class _Worker:
     def _step(self, engine: Engine) -> None:
         """One step of the engine; its outputs become events."""
         try:
-            if self._model is not None:
-                self._model.check_file()
             outputs = engine.step()
-        except Exception as error:  # a shortened file, or a defect of our own: start over with an empty KV cache
-            _log.exception("the engine failed")
-            self._conversations.drop_engine()
-            self._requests.fail_all(error)
-            self._decisions.stop_engine(error)
-            assert self._model is not None, "an engine has a model"
-            self._engine = self._make_engine(self._model)
+        except Exception as error:
+            self._recover(error)
             return
         for output in outputs:
             if not self._decisions.take(output.sequence, output.error):
                 self._requests.take(output, engine)
+
+    def _recover(self, error: Exception) -> None:
+        """After a step that brought nothing: all that was computed of late is doubtful and goes.
+
+        A file that was shortened or changed takes the model with it. After a defect of our own the model starts
+        over with an empty KV cache.
+        """
+        _log.error("the engine failed", exc_info=error)
+        self._conversations.drop_engine()
+        self._requests.fail_all(error)
+        self._decisions.stop_engine(error)
+        if isinstance(error, ModelFileError):
+            self._emit(Notice(sentence_of(error)))
+            self._eject()
+        else:
+            assert self._model is not None, "an engine has a model"
+            self._engine = self._make_engine(self._model)
 
     def _emit(self, event: Event) -> None:
         try:

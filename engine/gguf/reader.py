@@ -7,7 +7,6 @@ Knows files and shards. Does not know architectures or what tensors and keys mea
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import stat
 from collections.abc import Sequence
@@ -23,11 +22,11 @@ from engine.errors import (
     ModelFileError,
     NotGGUFError,
     SplitFileError,
-    TruncatedFileError,
     UnsupportedModelError,
 )
 from engine.gguf.content import HEAD_BYTES, describe_non_model
 from engine.gguf.header import Header, read_header
+from engine.gguf.mapping import MappedFile
 from engine.gguf.metadata import Metadata
 from engine.gguf.shards import ShardName, raw_part_of, shard_of, shard_paths
 from engine.gguf.tensor_types import TensorType
@@ -40,8 +39,9 @@ _SAMPLED_PAGES = 1024  # in ``identity``
 class GGUFFile:
     """An open model: one file, or all shards of a set. A context manager.
 
-    The files stay mapped while this object is open; they must not shrink meanwhile. Arrays handed out by
-    ``tensor_data`` keep their mapping alive beyond ``close``.
+    The files stay mapped while this object is open. Arrays handed out by ``tensor_data`` keep their mapping alive
+    beyond ``close``. Where a file is shortened or its disk goes, they are zeros from then on: ``check_unchanged``
+    after the last look at them tells. An error inside ``with`` that comes of such zeros becomes one that says so.
 
     Attributes:
         path: the file; of a set, its first shard.
@@ -52,7 +52,7 @@ class GGUFFile:
         tensors: all tensors by name, in file order.
     """
 
-    def __init__(self, paths: tuple[Path, ...], maps: list[mmap.mmap], headers: list[Header]) -> None:
+    def __init__(self, paths: tuple[Path, ...], maps: list[MappedFile], headers: list[Header]) -> None:
         self.path = paths[0]
         self.paths = paths
         self.file_bytes = sum(len(mapped) for mapped in maps)
@@ -79,7 +79,7 @@ class GGUFFile:
         tensor = self._tensor(name)
         if not self._maps:
             raise ModelFileError(self.paths[tensor.shard], "the file was closed; open it again")
-        self.check_not_shortened()
+        self.check_readable()
         return np.frombuffer(self._maps[tensor.shard], np.uint8, tensor.num_bytes, tensor.offset)
 
     def _tensor(self, name: str) -> TensorInfo:
@@ -99,7 +99,6 @@ class GGUFFile:
         """
         if not self._maps:
             raise ModelFileError(self.path, "the file was closed; open it again")
-        self.check_not_shortened()
         digest = hashlib.blake2b(digest_size=32)
         for path, mapped in zip(self.paths, self._maps, strict=True):
             try:
@@ -112,17 +111,18 @@ class GGUFFile:
             step = max(_PAGE_BYTES, len(mapped) // _SAMPLED_PAGES)
             for start in range(0, len(mapped), step):
                 digest.update(memoryview(mapped)[start : start + _PAGE_BYTES])
+        self.check_readable()
         return digest.digest()
 
-    def check_not_shortened(self) -> None:
-        """Raises TruncatedFileError where a file became shorter: reading past its new end would end the process."""
-        for path, mapped in zip(self.paths, self._maps, strict=False):
-            if mapped.size() < len(mapped):
-                raise TruncatedFileError(
-                    path,
-                    f"the file was shortened from {len(mapped):,} to {mapped.size():,} bytes while it was in use; "
-                    "wait until it is complete, or download it again",
-                )
+    def check_readable(self) -> None:
+        """Raises ModelFileError where a file became shorter, or a part of one could not be read so far."""
+        for mapped in self._maps:
+            mapped.check_readable()
+
+    def check_unchanged(self) -> None:
+        """The same, and also where a file was written to since it was opened."""
+        for mapped in self._maps:
+            mapped.check_unchanged()
 
     def close(self) -> None:
         """Lets go of the files; a second call does nothing."""
@@ -135,7 +135,11 @@ class GGUFFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if isinstance(error, Exception):
+                self.check_readable()
+        finally:
+            self.close()
 
 
 class HeaderFile(GGUFFile):
@@ -166,9 +170,6 @@ class HeaderFile(GGUFFile):
             shared.flags.writeable = False
         return shared[: tensor.num_bytes]
 
-    def check_not_shortened(self) -> None:
-        """There is nothing that could become shorter."""
-
 
 _MAX_ONES_BYTES = 1 << 24  # more than any array whose values a plan is made of
 _ONES: dict[TensorType, npt.NDArray[np.generic]] = {
@@ -182,7 +183,7 @@ def check_model_file(path: Path) -> None:
     """Read the header of one file by itself, whatever its name; raises ModelFileError where it is no sound one."""
     mapped = _map(path)
     try:
-        read_header(path, mapped)
+        _read_header(mapped)
     finally:
         _close([mapped])
 
@@ -206,12 +207,12 @@ def open_model(path: Path | str) -> GGUFFile:
             f"join all parts, in order, into {part.whole} and open that",
         )
     paths = shard_paths(path)
-    maps: list[mmap.mmap] = []
+    maps: list[MappedFile] = []
     try:
         headers = []
         for index, each in enumerate(paths):
             maps.append(_map(each))
-            headers.append(read_header(each, maps[-1], index))
+            headers.append(_read_header(maps[-1], index))
             _check_split_keys(each, headers[-1].metadata, len(paths))
         _check_set(paths, headers)
         return GGUFFile(paths, maps, headers)
@@ -233,7 +234,15 @@ def _check_is_file(path: Path) -> None:
         raise ModelFileError(path, "this is not an ordinary file, so it cannot be a model")
 
 
-def _map(path: Path) -> mmap.mmap:
+def _read_header(mapped: MappedFile, shard: int = 0) -> Header:
+    """The header of a file that may be shortened meanwhile, which then is the error."""
+    try:
+        return read_header(mapped.path, mapped, shard)
+    finally:
+        mapped.check_readable()
+
+
+def _map(path: Path) -> MappedFile:
     """Maps a whole file for reading, after a look at what it is."""
     _check_is_file(path)
     try:
@@ -241,7 +250,7 @@ def _map(path: Path) -> mmap.mmap:
             description = describe_non_model(file.read(HEAD_BYTES))
             if description is not None:
                 raise NotGGUFError(path, f"this is {description}")
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return MappedFile(path, file)
     except (OSError, ValueError) as error:  # ValueError: it was emptied after the look
         raise _unreadable(path, error) from None
 
@@ -296,7 +305,7 @@ def _check_set(paths: tuple[Path, ...], headers: list[Header]) -> None:
         )
 
 
-def _close(maps: list[mmap.mmap]) -> None:
+def _close(maps: list[MappedFile]) -> None:
     for mapped in maps:
         try:
             mapped.close()

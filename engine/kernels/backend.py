@@ -51,8 +51,9 @@ class Backend(Protocol):
         """Run one step; slices may continue each other, all keys and values are written before any is attended to.
 
         Returns logits, (wanted rows in order of the slices, vocab_size) float32. The array is overwritten by the
-        next call. Raises ValueError when the slices hold more than ``max_batch_tokens`` tokens, and
-        StepInterruptedError.
+        next call. Raises ValueError when the slices hold more than ``max_batch_tokens`` tokens,
+        StepInterruptedError, and what the backend's ``check_weights`` raises, which is called after the weights
+        were read: what the step has written then counts for nothing.
         """
         ...
 

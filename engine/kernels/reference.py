@@ -7,7 +7,7 @@ buffer with ``rows="pairs"`` is token * experts used + rank of the expert.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -107,6 +107,7 @@ class ReferenceBackend:
         kv_type: ReferenceKVType = "f32",
         max_weight_bytes: int = DEFAULT_WEIGHT_BYTES,
         num_states: int = DEFAULT_STATES,
+        check_weights: Callable[[], None] = lambda: None,
     ) -> None:
         """``kv_type`` is what the KV cache rounds to; ``max_weight_bytes`` bounds the dequantised matrices kept."""
         self.max_batch_tokens = max_batch_tokens
@@ -116,6 +117,7 @@ class ReferenceBackend:
         self._states = np.zeros((self.num_states, sum(plan.state_sizes)), np.float32)
         self._state_starts = np.cumsum((0, *plan.state_sizes))
         self._plan = plan
+        self._check_weights = check_weights
         self._weights = DequantizedWeights(max_weight_bytes)
         shapes = [(num_blocks, BLOCK_SIZE, layer.num_kv_heads) for layer in plan.kv_layers]
         self._kv_type: ReferenceKVType = kv_type
@@ -136,6 +138,7 @@ class ReferenceBackend:
                     self._is_interrupted.clear()
                     raise StepInterruptedError
                 self._execute(op, step)
+        self._check_weights()
         return step.buffers[self._plan.logits.name]
 
     def interrupt(self) -> None:

@@ -38,7 +38,6 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         if arguments.tokens:
             token_ids = token_ids[: arguments.tokens]
         started = time.perf_counter()
-        model.check_file()
         scores, divergence = _score(arguments, output, model, token_ids)
         seconds = time.perf_counter() - started
     finally:

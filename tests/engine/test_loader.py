@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,22 +14,15 @@ from engine.errors import (
     InsufficientMemoryError,
     InvalidParameterError,
     NotGGUFError,
-    TruncatedFileError,
     UnsupportedModelError,
 )
 from engine.gguf import open_model
 from engine.kernels.backend import SequenceSlice
 from engine.loader import choose_num_threads, load_model, num_physical_cores, tensor_type_name
 from engine.protocol import (
-    CountTokens,
-    GenerateRequest,
     LoadModel,
     LoadPhase,
-    RequestFailed,
-    RequestFinished,
-    TokensCounted,
 )
-from tests.integration.engine_events import engine_thread
 from tests.tiny_models import write_tiny_model
 
 REFERENCE = EngineConfig(backend="reference")
@@ -135,30 +126,3 @@ def test_threads_are_no_more_than_the_machine_runs_at_once() -> None:
     assert choose_num_threads(10**30) == psutil.cpu_count()
     with pytest.raises(InvalidParameterError, match="threads"):
         choose_num_threads(-1)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody shorten a mapped file")
-def test_a_file_that_is_shortened_during_a_load_ends_it_with_a_sentence(tmp_path: Path) -> None:
-    path = write_tiny_model("llama", tmp_path)
-
-    def shorten(phase: LoadPhase, fraction: float, message: str) -> None:
-        if phase is LoadPhase.WEIGHTS:
-            os.truncate(path, 100_000)
-
-    with pytest.raises(TruncatedFileError, match="shortened"):
-        load_model(LoadModel(path), REFERENCE, shorten)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody shorten a mapped file")
-def test_a_file_that_is_shortened_after_the_load_fails_requests_with_a_sentence(tmp_path: Path) -> None:
-    path = write_tiny_model("llama", tmp_path)
-    with engine_thread(load=lambda command, config, progress: load_model(command, REFERENCE, progress)) as engine:
-        engine.submit(LoadModel(path), GenerateRequest("before", prompt="a b", max_tokens=2))
-        assert isinstance(engine.wait_end("before"), RequestFinished)
-        os.truncate(path, 100_000)
-        engine.submit(GenerateRequest("after", prompt="a b", max_tokens=2))
-        end = engine.wait_end("after")
-        assert isinstance(end, RequestFailed)
-        assert "shortened" in end.message
-        engine.submit(CountTokens("still there", "a b"))
-        engine.wait(TokensCounted)

@@ -71,9 +71,11 @@ class EventLog:
 
 
 @contextmanager
-def engine_thread(config: EngineConfig | None = None, **options: Any) -> Iterator[EventLog]:
+def engine_thread(
+    config: EngineConfig | None = None, *, log: EventLog | None = None, **options: Any
+) -> Iterator[EventLog]:
     """An engine thread that is stopped at the end, which must succeed."""
-    log = EventLog()
+    log = log or EventLog()
     log.thread = EngineThread(log.put, config, **options)
     log.thread.start()
     try:

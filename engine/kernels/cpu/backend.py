@@ -49,6 +49,7 @@ class CpuBackend:
         kv_type: KVType = "f16",
         num_states: int = DEFAULT_STATES,
         on_progress: Callable[[str, float], None] | None = None,
+        check_weights: Callable[[], None] = lambda: None,
     ) -> None:
         """``num_threads`` 0 means one a physical core; ``kv_type`` is how the KV cache stores a value.
 
@@ -57,6 +58,7 @@ class CpuBackend:
         self.max_batch_tokens = max_batch_tokens
         self.num_blocks = num_blocks
         self._plan = plan
+        self._check_weights = check_weights
         self._kv_store = KVStore(plan, num_blocks, kv_type)
         self.num_states = num_states if plan.state_sizes else 0
         self.state_bytes = plan.state_bytes
@@ -100,6 +102,7 @@ class CpuBackend:
         self._memory.clear_counters()
         if not self._team.run():
             raise StepInterruptedError
+        self._check_weights()
         return self._memory.rows(self._plan.logits, num_logit_rows)
 
     def interrupt(self) -> None:
