@@ -1,4 +1,4 @@
-"""Fixtures every test may use: the two real models and the shared data, each skipped where absent.
+"""Fixtures every test may use: a patient qtbot; the two real models and the shared data, skipped where absent.
 
 The test command obtains the models and sets ``FIRESIDE_REQUIRE_MODELS``, so there a missing model is a failure.
 """
@@ -9,6 +9,9 @@ import os
 from pathlib import Path
 
 import pytest
+from pytestqt.qtbot import QtBot
+
+from tests.patient_qtbot import PatientQtBot
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = Path(os.environ.get("FIRESIDE_TEST_MODELS", ROOT / ".fireside" / "test-models"))
@@ -16,6 +19,11 @@ GOLDENS = ROOT / "tests" / "data" / "goldens"
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+@pytest.fixture
+def qtbot(qapp: object, request: pytest.FixtureRequest) -> QtBot:
+    return PatientQtBot(request)
 
 
 def _model(name: str) -> Path:

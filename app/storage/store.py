@@ -65,6 +65,7 @@ class ChatStore(QObject):
         self._writer = self._database.connect()
         self.unfinished = conversations.read_unfinished(self._reader)  # before they are closed below
         self._closing = threading.Event()
+        self._has_lost = False
         self._runner = TaskRunner("chat store", self)
         self._finder = TaskRunner("chat search", self)
         self.write(conversations.mark_interrupted)
@@ -135,7 +136,7 @@ class ChatStore(QObject):
         self._runner.run(lambda: self._transact(work), done, failed)
 
     def close(self) -> bool:
-        """Finish all writes and close; False when another program held the database until the end."""
+        """Finish all writes and close; False when some could not be, as another program held the database."""
         self._closing.set()
         is_finished = self._runner.close(2 * CLOSING_WAIT_S)
         self._finder.close(CLOSING_WAIT_S)
@@ -143,7 +144,7 @@ class ChatStore(QObject):
         if is_finished:
             self._writer.close()
         self._database.discard_temporary()
-        return is_finished
+        return is_finished and not self._has_lost
 
     def _transact(self, work: Write) -> None:
         self._begin()
@@ -164,7 +165,10 @@ class ChatStore(QObject):
                 return
             except sqlite3.OperationalError as error:
                 now = time.monotonic()
-                if not is_busy(error) or (self._closing.is_set() and now - started > CLOSING_WAIT_S):
+                if not is_busy(error):
+                    raise
+                if self._closing.is_set() and now - started > CLOSING_WAIT_S:
+                    self._has_lost = True
                     raise
                 if now - last_notice >= self._busy_notice_s:
                     last_notice = now

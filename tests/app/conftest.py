@@ -21,11 +21,13 @@ from tests.app.fake_engine import FakeEngine
 
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All messages in sight are made at once, and what the engine says is soon shown, on a slow machine, too."""
+    """On a slow machine, too: all messages in sight are made at once, what the engine says is soon shown, and
+    closing waits for every write."""
     monkeypatch.setattr("app.engine_client.MAX_FRAME_MS", 16)
     monkeypatch.setattr("app.engine_client.FRAME_MS", 16)
     monkeypatch.setattr("app.chat.transcript.TURN_S", 3600.0)
     monkeypatch.setattr("app.chat.transcript.GROW_AFTER_MS", 40)
+    monkeypatch.setattr("app.storage.store.CLOSING_WAIT_S", 60.0)
 
 
 @dataclass
@@ -43,18 +45,18 @@ class Bench:
 
     def request(self, index: int = -1) -> str:
         """Id of a request that reached the engine."""
-        self.qtbot.waitUntil(lambda: bool(self.engine.requests), timeout=3000)
+        self.qtbot.waitUntil(lambda: bool(self.engine.requests))
         return self.engine.requests[index].request_id
 
     def wait_idle(self) -> None:
-        self.qtbot.waitUntil(lambda: not self.controller.generating_ids, timeout=3000)
+        self.qtbot.waitUntil(lambda: not self.controller.generating_ids)
 
     def settle(self) -> None:
         """Wait until the store has written and found all that it was asked to."""
         done: list[str] = []
         self.context.store.write(lambda _connection: None, lambda: done.append("written"))
         self.context.store.find([], lambda _found: done.append("found"))
-        self.qtbot.waitUntil(lambda: len(done) == 2, timeout=20_000)
+        self.qtbot.waitUntil(lambda: len(done) == 2)
 
     def ask(self, text: str, *pieces: str) -> None:
         """One whole turn."""
@@ -87,7 +89,7 @@ class BenchMaker:
         context.start(None if model is None else Path(model))
         self.open.append(bench)
         if model is not None:
-            self.qtbot.waitUntil(lambda: context.controller.model_info is not None, timeout=3000)
+            self.qtbot.waitUntil(lambda: context.controller.model_info is not None)
         return bench
 
     def close(self, bench: Bench) -> None:

@@ -1,6 +1,6 @@
 """A process that streams an answer for ever, for a test that kills it; its argument is the home folder.
 
-Prints each number when the answer has got it, with the time.
+Prints what the disk has of the answer, whenever that is more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication
+from PySide6.QtCore import QCoreApplication, QTimer
 
 from app.context import AppContext
 from app.paths import AppPaths
@@ -34,7 +34,17 @@ def main() -> None:
             engines[0].say(engines[0].requests[0].request_id, f"{number} ")
             time.sleep(0.01)
 
-    context.controller.delta.connect(lambda _c, _m, _channel, text: print(f"{time.time()} {text}", flush=True))
+    printed = [""]
+
+    def look() -> None:
+        stored = "".join(each.content for each in context.store.read_messages(context.controller.current_id)[1:])
+        if stored != printed[-1]:
+            printed.append(stored)
+            print(stored, flush=True)
+
+    timer = QTimer()
+    timer.timeout.connect(look)
+    timer.start(20)
     context.controller.model_loaded.connect(lambda _info: context.controller.send("Count"))
     threading.Thread(target=stream, daemon=True).start()
     context.start(Path("model.gguf"))

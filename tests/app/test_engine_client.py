@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
 from app.engine_client import EngineClient, RequestEvent, coalesce
@@ -65,19 +66,26 @@ def test_the_first_delta_comes_at_once_and_the_rest_at_most_60_times_a_second(
     client: EngineClient, engines: list[FakeEngine], qtbot: QtBot
 ) -> None:
     arrivals: list[tuple[float, str]] = []
+    begins: list[RequestEvent] = []
     ends: list[RequestEvent] = []
 
     def on_event(event: RequestEvent) -> None:
         if isinstance(event, Delta):
             arrivals.append((time.perf_counter(), event.text))
+        elif isinstance(event, RequestStarted):
+            begins.append(event)
         elif isinstance(event, RequestFinished):
             ends.append(event)
 
     client.generate(GenerateRequest("r", prompt="x"), on_event)
-    qtbot.wait(50)
+    qtbot.waitUntil(lambda: bool(begins))
+    qtbot.wait(50)  # nothing is delivered for longer than an interval
+    engines[0].say("r", "0,")
+    QCoreApplication.processEvents()
+    assert [text for _, text in arrivals] == ["0,"], "without a timer"
 
     def stream() -> None:
-        for number in range(2000):
+        for number in range(1, 2000):
             engines[0].say("r", f"{number},")
             if number % 10 == 0:
                 time.sleep(0.005)
@@ -86,12 +94,10 @@ def test_the_first_delta_comes_at_once_and_the_rest_at_most_60_times_a_second(
     started = time.perf_counter()
     thread = threading.Thread(target=stream)
     thread.start()
-    qtbot.waitUntil(lambda: bool(ends), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(ends))
     thread.join()
     assert "".join(text for _, text in arrivals) == "".join(f"{number}," for number in range(2000))
-    assert arrivals[0][0] - started < 0.1
-    assert arrivals[0][1].count(",") < 200
-    assert len(arrivals) <= (arrivals[-1][0] - started) * 62.5 + 2
+    assert len(arrivals) <= (arrivals[-1][0] - started) * 62.5 + 3
 
 
 def test_events_of_ended_or_foreign_requests_reach_nobody(
@@ -119,14 +125,14 @@ def test_a_handler_that_raises_swallows_no_event(
 
     client.generate(GenerateRequest("bad", prompt="x"), bad)
     client.generate(GenerateRequest("good", prompt="x"), good.append)
-    qtbot.waitUntil(lambda: bool(good), timeout=2000)
+    qtbot.waitUntil(lambda: bool(good))
     assert "a view's mistake" in caplog.text
 
 
 def test_an_engine_that_ends_fails_what_runs(client: EngineClient, engines: list[FakeEngine], qtbot: QtBot) -> None:
     events: list[RequestEvent] = []
     client.generate(GenerateRequest("r", prompt="x"), events.append)
-    with qtbot.waitSignal(client.stopped, timeout=2000):
+    with qtbot.waitSignal(client.stopped):
         engines[0].on_event(EngineStopped())
     assert isinstance(events[-1], RequestFailed)
 

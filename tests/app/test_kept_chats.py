@@ -48,6 +48,6 @@ def test_the_use_of_the_disk_is_answered_once_to_the_last_who_asked(bench: Bench
     client.ask_storage(lambda storage: answers.append(("second", storage)))
     bench.engine.on_event(SnapshotStorage(10, 1, 100))
     bench.engine.on_event(SnapshotStorage(20, 2, 100))
-    bench.qtbot.waitUntil(lambda: bool(answers), timeout=3000)
+    bench.qtbot.waitUntil(lambda: bool(answers))
     bench.qtbot.wait(40)
     assert answers == [("second", SnapshotStorage(10, 1, 100))]

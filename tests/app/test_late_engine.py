@@ -9,7 +9,7 @@ from tests.app.fake_engine import FakeEngine
 
 
 def _joined(engine: LateEngine) -> None:
-    engine._thread.join(10)
+    engine._thread.join(60)
     assert not engine._thread.is_alive()
 
 
@@ -18,7 +18,7 @@ def test_what_is_submitted_early_is_done_in_order() -> None:
     may_go = threading.Event()
 
     def make(on_event: Callable[[Event], None]) -> FakeEngine:
-        assert may_go.wait(10)
+        assert may_go.wait(60)
         made.append(FakeEngine(on_event))
         return made[0]
 
@@ -45,7 +45,7 @@ def test_one_that_is_stopped_before_it_is_there_never_begins() -> None:
             raise AssertionError("it was stopped")
 
     def make(on_event: Callable[[Event], None]) -> FakeEngine:
-        assert may_go.wait(10)
+        assert may_go.wait(60)
         made.append(Engine(on_event))
         return made[0]
 

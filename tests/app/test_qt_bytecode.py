@@ -37,7 +37,7 @@ def _start(folder: Path, writes: str = "bytecode") -> int:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=300,
     )
     assert result.returncode == 0, result.stderr
     count, name = result.stdout.split()

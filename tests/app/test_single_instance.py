@@ -36,15 +36,20 @@ print(instance.acquire(), instance.raise_other(model))
 """
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.single_instance.ANSWER_WAIT_MS", 60_000)
+
+
 def test_a_second_start_raises_the_first(qtbot: QtBot, tmp_path: Path) -> None:
     lock = tmp_path / "дом" / "app.lock"
     first = SingleInstance(lock)
     assert first.acquire()
     first.listen()
     second = subprocess.Popen([sys.executable, "-c", _SECOND, str(lock)], stdout=subprocess.PIPE, text=True)
-    with qtbot.waitSignal(first.raise_requested, timeout=15_000):
+    with qtbot.waitSignal(first.raise_requested):
         pass
-    assert second.communicate(timeout=15)[0].split() == ["False", "True"]
+    assert second.communicate(timeout=60)[0].split() == ["False", "True"]
     first.release()
     third = SingleInstance(lock)
     assert third.acquire()
@@ -60,10 +65,10 @@ def test_a_second_start_waits_until_the_first_listens(qtbot: QtBot, tmp_path: Pa
     QTimer.singleShot(0, first.listen)
     answers: list[bool] = []
     asking = threading.Thread(target=lambda: answers.append(SingleInstance(lock).raise_other()))
-    with qtbot.waitSignal(first.raise_requested, timeout=15_000):
+    with qtbot.waitSignal(first.raise_requested):
         asking.start()
         asking.join(0.1)  # the first does not come to listen before
-    asking.join(15)
+    asking.join(60)
     assert answers == [True]
     first.release()
 
@@ -84,10 +89,10 @@ def test_a_second_start_hands_its_file_over(qtbot: QtBot, tmp_path: Path) -> Non
     assert first.acquire()
     first.listen()
     second = subprocess.Popen([sys.executable, "-c", _SECOND, str(lock), str(model)])
-    with qtbot.waitSignal(first.raise_requested, timeout=15_000) as caught:
+    with qtbot.waitSignal(first.raise_requested) as caught:
         pass
     assert caught.args == [str(model)]
-    assert second.wait(15) == 0
+    assert second.wait(60) == 0
     first.release()
 
 
@@ -100,13 +105,13 @@ def test_nonsense_on_the_socket_is_ignored(qtbot: QtBot, tmp_path: Path) -> None
     for message in (b"\xff\xfe\n", b"[]\n", b'{"model": 7}\n', b"x" * 200_000):
         socket = QLocalSocket()
         socket.connectToServer(first._server_name())
-        assert socket.waitForConnected(1000)
+        assert socket.waitForConnected(60_000)
         socket.write(message)
         socket.flush()
         qtbot.wait(20)
         socket.abort()
     assert first.raise_other()
-    qtbot.waitUntil(lambda: heard == ["", ""], timeout=2000)
+    qtbot.waitUntil(lambda: heard == ["", ""])
     first.release()
 
 

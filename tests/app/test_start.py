@@ -41,7 +41,7 @@ def test_a_start_shows_the_last_chat_and_then_completes(tmp_path: Path) -> None:
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
         text=True,
         capture_output=True,
-        timeout=120,
+        timeout=300,
     )
     assert result.returncode == 0, result.stderr
     figures = json.loads(result.stdout)

@@ -14,6 +14,7 @@ from app.throttle import Throttle
 def test_a_mailbox_delivers_all_in_order_with_few_wake_ups(qtbot: QtBot) -> None:
     batches: list[list[int]] = []
     mailbox = Mailbox(batches.append, 10)
+    began = time.monotonic()
 
     def post() -> None:
         for number in range(5000):
@@ -21,10 +22,10 @@ def test_a_mailbox_delivers_all_in_order_with_few_wake_ups(qtbot: QtBot) -> None
 
     thread = threading.Thread(target=post)
     thread.start()
-    qtbot.waitUntil(lambda: sum(map(len, batches)) == 5000, timeout=5000)
+    qtbot.waitUntil(lambda: sum(map(len, batches)) == 5000)
     thread.join()
     assert [number for batch in batches for number in batch] == list(range(5000))
-    assert len(batches) < 500
+    assert len(batches) <= (time.monotonic() - began) / 0.010 + 2, "each wakes the thread up"
     mailbox.close()
     mailbox.post(1)
     qtbot.wait(30)
@@ -72,12 +73,12 @@ def test_tasks_run_in_order_elsewhere_and_answer_here(qtbot: QtBot, caplog: pyte
     errors: list[Exception] = []
     runner.run(lambda: 1 // 0, None, errors.append)
     runner.run(lambda: 2 // 0)
-    qtbot.waitUntil(lambda: bool(errors), timeout=3000)
+    qtbot.waitUntil(lambda: bool(errors))
     assert seen == [(number, False, True) for number in range(5)]
     assert isinstance(errors[0], ZeroDivisionError)
     slow_done: list[object] = []
     runner.run(lambda: time.sleep(0.2), slow_done.append)
-    assert runner.close(5)
+    assert runner.close(60)
     qtbot.wait(30)
     assert slow_done == [], "results after closing are dropped"
     assert "a task failed in test" in caplog.text
@@ -91,7 +92,7 @@ def test_a_throttle_runs_at_once_then_coalesces(qtbot: QtBot) -> None:
     for _ in range(5):
         throttle.request()
     assert calls == [0]
-    qtbot.waitUntil(lambda: calls == [0, 1], timeout=2000)
+    qtbot.waitUntil(lambda: calls == [0, 1])
     throttle.request()
     throttle.flush()
     assert calls == [0, 1, 2]

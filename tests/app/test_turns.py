@@ -22,6 +22,6 @@ def test_other_events_come_between_two_steps(qtbot: QtBot) -> None:
 
     turns = Turns([first, again, lambda: seen.append("last")], parent)
     assert seen == [], "nothing in the turn in which it is made"
-    qtbot.waitUntil(lambda: not isValid(turns), timeout=2000)
+    qtbot.waitUntil(lambda: not isValid(turns))
     assert [name for name in seen if name != "event"] == ["first", "again", "again", "again", "last"]
     assert seen.index("event") < seen.index("last")

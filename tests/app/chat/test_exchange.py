@@ -18,7 +18,7 @@ def _filled(bench: Bench) -> str:
     """A chat with two branches, an attachment, options and odd characters; gives its id."""
     controller = bench.controller
     controller.attachments.add_text(controller.current_conversation, "```\ncode\n```", "notes.md")
-    bench.qtbot.waitUntil(lambda: len(controller.attachments.draft(controller.current_id)) == 1, timeout=3000)
+    bench.qtbot.waitUntil(lambda: len(controller.attachments.draft(controller.current_id)) == 1)
     bench.ask("Héllo \x00 “you” 🙂", "one\x1b")
     bench.ask("second", "two")
     controller.regenerate(controller.current_messages[-1].record.id)
@@ -33,13 +33,13 @@ def _filled(bench: Bench) -> str:
 def _write(bench: Bench, ids: list[str], path: Path) -> None:
     bench.notices.clear()
     bench.controller.exchange.write(ids, path)
-    bench.qtbot.waitUntil(lambda: bool(bench.notices), timeout=5000)
+    bench.qtbot.waitUntil(lambda: bool(bench.notices))
 
 
 def _read(bench: Bench, path: Path) -> None:
     bench.notices.clear()
     bench.controller.exchange.read(path)
-    bench.qtbot.waitUntil(lambda: bool(bench.notices), timeout=5000)
+    bench.qtbot.waitUntil(lambda: bool(bench.notices))
 
 
 def test_exported_chats_fit_the_schema_and_come_back_whole(

@@ -28,8 +28,8 @@ def page(bench: Bench, theme: Theme, qtbot: QtBot) -> ChatPage:
     made.resize(800, 600)
     made.show()
     bench.engine.on_event(ModelLoaded(_INFO, 1.0))
-    qtbot.waitUntil(lambda: bench.controller.model_info is not None, timeout=2000)
-    qtbot.waitUntil(lambda: bench.controller.model_info.trained_context_length == 8192, timeout=2000)  # type: ignore[union-attr]
+    qtbot.waitUntil(lambda: bench.controller.model_info is not None)
+    qtbot.waitUntil(lambda: bench.controller.model_info.trained_context_length == 8192)  # type: ignore[union-attr]
     return made
 
 
@@ -57,7 +57,7 @@ def test_an_answer_that_filled_the_context_goes_on_in_a_larger_one(
     _full(bench)
     button = _offer(page)
     assert button is not None
-    qtbot.waitUntil(button.isVisible, timeout=2000)
+    qtbot.waitUntil(button.isVisible)
     button.click()
     assert "4,096 tokens" in page.notice_bar.text, "the cost is said before"
     assert "no more memory" in page.notice_bar.text
@@ -97,7 +97,7 @@ def test_a_message_that_does_not_fit_is_answered_in_a_larger_context(bench: Benc
 def test_a_model_that_knows_no_more_says_so(bench: Bench, page: ChatPage) -> None:
     _full(bench)
     bench.engine.on_event(ModelLoaded(replace(_INFO, trained_context_length=2048), 1.0))
-    bench.qtbot.wait(50)
+    bench.qtbot.waitUntil(lambda: bench.controller.model_info.trained_context_length == 2048)  # type: ignore[union-attr]
     button = _offer(page)
     assert button is not None
     button.click()
@@ -110,7 +110,7 @@ def test_nothing_is_offered_where_there_was_room_or_more_follows(bench: Bench, p
     _full(bench)
     assert _offer(page) is not None
     bench.ask("and then?", "nothing")
-    bench.qtbot.waitUntil(lambda: _offer(page) is None, timeout=2000)
+    bench.qtbot.waitUntil(lambda: _offer(page) is None)
 
 
 def test_the_cost_of_a_larger_context() -> None:

@@ -116,7 +116,7 @@ def test_the_image_takes_the_place_of_the_source(theme: Theme, qtbot: QtBot) -> 
     assert isinstance(table, TableView)
     assert isinstance(more, ProseView)
     views = (prose, table, more)
-    qtbot.waitUntil(lambda: all("\ufffc" in view.toPlainText() for view in views), timeout=20_000)
+    qtbot.waitUntil(lambda: all("\ufffc" in view.toPlainText() for view in views))
     assert prose.toPlainText() == "With \ufffc and so on."
     body.push("d then it ends.")
     body.finish()

@@ -73,7 +73,6 @@ class _Impatient:
         controller, engine = self.bench.controller, self.bench.engine
         self.bench.qtbot.waitUntil(
             lambda: controller.generating_ids <= {request.conversation_id for request in engine.requests},
-            timeout=20_000,
         )
         self._speak()
         self.bench.qtbot.wait(2 * FRAME_MS)
@@ -88,7 +87,7 @@ def test_a_thousand_random_steps(make_bench: BenchMaker, seed: int) -> None:
     assert len(person.counts) == 12
     for request in list(bench.engine.requests):
         bench.engine.finish(request.request_id)
-    bench.qtbot.waitUntil(lambda: _all_ended(bench), timeout=10_000)
+    bench.qtbot.waitUntil(lambda: _all_ended(bench))
 
     bench.settle()
     expected = {}

@@ -131,7 +131,7 @@ def test_a_formula_is_copied_as_its_source(transcript: Transcript, qtbot: QtBot)
     record = MessageRecord("m", "c", None, Role.ASSISTANT, "With $\\delta_7$ inside.")
     transcript.show_conversation([MessageView(record, 0, 1)])
     [view] = _texts(transcript)
-    qtbot.waitUntil(lambda: "\ufffc" in view.toPlainText(), timeout=20_000)
+    qtbot.waitUntil(lambda: "\ufffc" in view.toPlainText())
     transcript.selection.select_all([view])
     assert transcript.selection.text() == "With $\\delta_7$ inside."
 

@@ -143,7 +143,7 @@ def test_an_answer_that_goes_on_is_text_again(theme: Theme, qtbot: QtBot) -> Non
     answer.show_view(MessageView(streaming, 0, 1))
     answer.append("answer", " and more")
     assert answer._structured is None
-    qtbot.waitUntil(lambda: answer.texts[0].toPlainText() == "{} and more", timeout=2000)
+    qtbot.waitUntil(lambda: answer.texts[0].toPlainText() == "{} and more")
 
 
 def test_the_picker_sets_the_open_chats_form(bench: Bench, theme: Theme, qtbot: QtBot) -> None:

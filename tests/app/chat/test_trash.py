@@ -100,7 +100,7 @@ def test_the_page_restores_and_removes(page: TrashPage, fake: FakeController, qt
     assert not _button(page, "Restore").isEnabled()
     page.list.setCurrentIndex(page.list.model().index(1, 0))
     [restored] = page.chosen_ids
-    with qtbot.waitSignal(page.closed, timeout=500):
+    with qtbot.waitSignal(page.closed):
         _button(page, "Restore").click()
     assert restored in {record.id for record in fake.conversations}
     page.list.setCurrentIndex(page.list.model().index(0, 0))

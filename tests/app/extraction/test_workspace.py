@@ -48,7 +48,7 @@ def _answer(bench: Bench, text: str = ANSWER, certainty: float = 0.9) -> None:
 def _started(bench: Bench, text: str = "one\ntwo\nthree") -> ExtractionWorkspace:
     workspace = bench.context.extraction
     workspace.notice.connect(bench.notices.append)
-    with bench.qtbot.waitSignal(workspace.source_changed, timeout=5000):
+    with bench.qtbot.waitSignal(workspace.source_changed):
         workspace.choose_lines(text)
     workspace.start("Read it.", SCHEMA)
     return workspace
@@ -57,7 +57,7 @@ def _started(bench: Bench, text: str = "one\ntwo\nthree") -> ExtractionWorkspace
 def _wait_results(bench: Bench, number: int) -> Journal:
     journal = bench.context.extraction.journal
     assert journal is not None
-    bench.qtbot.waitUntil(lambda: len(journal.results) == number, timeout=5000)
+    bench.qtbot.waitUntil(lambda: len(journal.results) == number)
     return journal
 
 
@@ -79,7 +79,7 @@ def test_an_interrupted_extraction_goes_on_after_a_restart(
     table = tmp_path / "in.csv"
     table.write_text("text,more\none,1\ntwo,2\nthree,3\n", encoding="utf-8")
     workspace = bench.context.extraction
-    with bench.qtbot.waitSignal(workspace.source_changed, timeout=5000):
+    with bench.qtbot.waitSignal(workspace.source_changed):
         workspace.choose_input(table)
     workspace.start("Read it.", SCHEMA, ("text",))
     _answer(bench)
@@ -90,7 +90,7 @@ def test_an_interrupted_extraction_goes_on_after_a_restart(
     workspace = again.context.extraction
     [earlier] = workspace.earlier()
     assert (earlier.name, earlier.num_results) == ("in.csv", 1)
-    with again.qtbot.waitSignal(workspace.opened, timeout=5000):
+    with again.qtbot.waitSignal(workspace.opened):
         workspace.open(earlier.path)
     assert not workspace.is_running
     workspace.resume()
@@ -109,7 +109,7 @@ def test_an_input_that_is_gone_leaves_the_workspace_as_it_is(bench: Bench, tmp_p
     table.write_text("text\none\n", encoding="utf-8")
     workspace = bench.context.extraction
     workspace.notice.connect(bench.notices.append)
-    with bench.qtbot.waitSignal(workspace.source_changed, timeout=5000):
+    with bench.qtbot.waitSignal(workspace.source_changed):
         workspace.choose_input(table)
     workspace.start("", SCHEMA)
     _answer(bench)
@@ -117,7 +117,7 @@ def test_an_input_that_is_gone_leaves_the_workspace_as_it_is(bench: Bench, tmp_p
     workspace.close_journal()
     table.unlink()
     workspace.open(path)
-    bench.qtbot.waitUntil(lambda: bool(bench.notices), timeout=5000)
+    bench.qtbot.waitUntil(lambda: bool(bench.notices))
     assert bench.notices == ["in.csv could not be read: No such file or directory."]
     assert workspace.journal is None
 
@@ -126,7 +126,7 @@ def test_pause_gives_rows_back_and_a_failed_row_can_be_asked_again(bench: Bench)
     workspace = _started(bench)
     first = bench.request()
     workspace.pause()
-    bench.qtbot.waitUntil(lambda: not workspace.is_asked(0), timeout=3000)
+    bench.qtbot.waitUntil(lambda: not workspace.is_asked(0))
     assert not workspace.is_running
     bench.engine.requests.clear()
     workspace.resume()
@@ -141,7 +141,7 @@ def test_pause_gives_rows_back_and_a_failed_row_can_be_asked_again(bench: Bench)
     _wait_results(bench, 3)
     workspace.retry([0])
     _answer(bench)
-    bench.qtbot.waitUntil(lambda: workspace.is_finished, timeout=3000)
+    bench.qtbot.waitUntil(lambda: workspace.is_finished)
     assert journal.results[0].error == ""
 
 
@@ -175,7 +175,7 @@ def test_an_answer_is_edited_and_exported(bench: Bench, tmp_path: Path, theme: T
     assert workspace.journal.results[0].value == {"a": "x", "b": {"n": 7.5}}
     assert model.index(0, 4).data() == "100 %", "what the person wrote is beyond doubt"
     workspace.export(tmp_path / "out.csv")
-    bench.qtbot.waitUntil(lambda: bool(bench.notices), timeout=5000)
+    bench.qtbot.waitUntil(lambda: bool(bench.notices))
     assert bench.notices == ["1 row was saved as out.csv."]
     with (tmp_path / "out.csv").open(encoding="utf-8-sig", newline="") as stream:
         assert next(csv.DictReader(stream)) == {
@@ -235,7 +235,7 @@ def test_the_page_from_a_table_to_results(page: ExtractionPage, bench: Bench, tm
     assert page.run_button.toolTip() == "Choose an input first."
     table = tmp_path / "people.csv"
     table.write_text("name,note\nAda,first\nBob,second\n", encoding="utf-8")
-    with qtbot.waitSignal(bench.context.extraction.source_changed, timeout=5000):
+    with qtbot.waitSignal(bench.context.extraction.source_changed):
         page.choose_input(table)
     assert page.run_button.toolTip() == "The schema cannot be used yet."
     page.editor.show_schema(SCHEMA)
@@ -244,14 +244,14 @@ def test_the_page_from_a_table_to_results(page: ExtractionPage, bench: Bench, tm
     page.instruction.setPlainText("Who is it?")
     page.run_button.click()
     assert page.run_button.text() == "Pause"
-    qtbot.waitUntil(lambda: bool(bench.engine.requests), timeout=3000)
+    qtbot.waitUntil(lambda: bool(bench.engine.requests))
     request = bench.engine.requests[0]
     assert request.messages[0].content.startswith("Who is it?")
     assert request.messages[0].content.endswith("Text:\nAda")
     _answer(bench)
     _answer(bench)
     _wait_results(bench, 2)
-    qtbot.waitUntil(lambda: page.run_button.text() == "Start anew", timeout=3000)
+    qtbot.waitUntil(lambda: page.run_button.text() == "Start anew")
     assert page.export_button.isEnabled()
     assert page._progress.whole_text == "2 of 2 rows"
     page.table.selectRow(1)
@@ -307,7 +307,7 @@ def test_the_engine_gets_ready_once_the_person_comes_to_extract(bench: Bench) ->
     bench.controller.set_options({})
     assert num_prepared() == 2
     bench.engine.load(Path("other.gguf"))
-    bench.qtbot.waitUntil(lambda: num_prepared() == 3, timeout=5000)
+    bench.qtbot.waitUntil(lambda: num_prepared() == 3)
 
 
 def test_numbers_are_sorted_as_numbers_and_gaps_come_last(page: ExtractionPage, bench: Bench) -> None:
@@ -327,7 +327,7 @@ def test_answers_to_other_rows_are_not_passed_off_as_answers_to_these(
     table = tmp_path / "in.csv"
     table.write_text("text,more\none,1\ntwo,2\n", encoding="utf-8")
     workspace = bench.context.extraction
-    with bench.qtbot.waitSignal(workspace.source_changed, timeout=5000):
+    with bench.qtbot.waitSignal(workspace.source_changed):
         workspace.choose_input(table)
     workspace.start("Read it.", SCHEMA)
     _answer(bench)
@@ -338,7 +338,7 @@ def test_answers_to_other_rows_are_not_passed_off_as_answers_to_these(
         again = make_bench()
         said: list[str] = []
         again.context.extraction.notice.connect(said.append)
-        with again.qtbot.waitSignal(again.context.extraction.opened, timeout=5000):
+        with again.qtbot.waitSignal(again.context.extraction.opened):
             again.context.extraction.open(again.context.extraction.earlier()[0].path)
         make_bench.close(again)
         return said

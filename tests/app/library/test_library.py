@@ -32,7 +32,7 @@ def test_the_library_looks_beside_the_gui_thread(qtbot: QtBot, tmp_path: Path) -
     library = ModelLibrary(
         tmp_path / "own", find_places=lambda folders: [Place(Origin.JAN, tmp_path / "other"), *folders]
     )
-    with qtbot.waitSignal(library.models_changed, timeout=5000), qtbot.waitSignal(library.found) as signal:
+    with qtbot.waitSignal(library.models_changed), qtbot.waitSignal(library.found) as signal:
         library.scan()
         library.scan()
     entries, starter = signal.args
@@ -48,7 +48,7 @@ def test_what_came_during_a_look_is_found_by_the_next(qtbot: QtBot, tmp_path: Pa
     library.scan()
     (tmp_path / "late.gguf").write_bytes(b"x")
     library.scan()
-    qtbot.waitUntil(lambda: [model.name for model in library.models] == ["late"], timeout=5000)
+    qtbot.waitUntil(lambda: [model.name for model in library.models] == ["late"])
     library.close()
 
 

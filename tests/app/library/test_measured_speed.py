@@ -10,8 +10,6 @@ from pytestqt.qtbot import QtBot
 from engine.protocol import FinishReason, RequestFinished, RequestStats, StructuredResult
 from tests.app.conftest import Bench
 
-WAIT_MS = 20_000
-
 
 def _finished(rate: float, structured: StructuredResult | None = None) -> RequestFinished:
     stats = RequestStats(
@@ -23,11 +21,11 @@ def _finished(rate: float, structured: StructuredResult | None = None) -> Reques
 
 def test_a_chat_leaves_its_speed(bench: Bench, qtbot: QtBot) -> None:
     context = bench.context
-    qtbot.waitUntil(lambda: context.is_complete, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: context.is_complete)
     file = context.paths.data / "measured-speeds.json"
     context.client.request_finished.emit(_finished(4000.0, StructuredResult(True, True)))
     context.client.request_finished.emit(_finished(40.0))
-    qtbot.waitUntil(file.exists, timeout=WAIT_MS)
+    qtbot.waitUntil(file.exists)
     (kept,) = json.loads(file.read_text(encoding="utf-8")).values()
     assert kept["tokens_per_second"] == pytest.approx(40)
     assert kept["read_tokens_per_second"] == pytest.approx(200)

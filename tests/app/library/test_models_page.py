@@ -42,8 +42,6 @@ from engine.protocol import FinishReason, RequestFinished, RequestStats
 from tests.app.fake_engine import FakeEngine, model_info
 from tests.engine.hub.loopback import Fault, LoopbackHub, loopback_hub
 
-WAIT_MS = 20_000
-
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, smollm2_path: Path) -> Iterator[LoopbackHub]:
@@ -128,26 +126,26 @@ def test_the_hub_of_the_environment_is_asked_where_none_is_set(
 def test_the_address_of_a_page_finds_its_model(page: ModelsPage, qtbot: QtBot, hub: LoopbackHub) -> None:
     hub.add("acme/Smol-other-GGUF", {}, gguf={"architecture": "llama"}, downloads=9)
     page.results.ask(f"{hub.url}/acme/Smol-GGUF/tree/main?show=all")
-    qtbot.waitUntil(lambda: "best version here: Q4_1" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "best version here: Q4_1" in _texts(page))
     assert "other" not in _texts(page)
 
 
 def test_find_download_and_chat(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     page.results.ask("smol")
-    qtbot.waitUntil(lambda: "best version here: Q4_1" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "best version here: Q4_1" in _texts(page))
     shown = _texts(page)
     for expected in ("by acme · 135 M parameters · 8k context", "1.2 M downloads", "98 MB", "MB · fits", "good"):
         assert expected in shown, shown
     _button(page, "Download: Smol Q4_1").click()
     assert "can have a context of 8k here" in shown
     path = tmp_path / "models" / "acme" / "Smol-GGUF" / "Smol-Q4_1.gguf"
-    qtbot.waitUntil(lambda: "Smol-GGUF Q4_1 is here and checked." in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Smol-GGUF Q4_1 is here and checked." in page.notice_bar.text)
     assert path.stat().st_size == 98_362_432
-    qtbot.waitUntil(lambda: not _button(page, "Already here: Smol Q4_1").isEnabled(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not _button(page, "Already here: Smol Q4_1").isEnabled())
     with qtbot.waitSignal(page.chat_requested) as chosen:
         _button(page, "Chat").click()
     assert chosen.args == [path]
-    qtbot.waitUntil(lambda: "Already here" in _texts(page) and "tok/s" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Already here" in _texts(page) and "tok/s" in _texts(page))
 
 
 def test_the_page_begins_in_the_search_field(page: ModelsPage) -> None:
@@ -171,18 +169,18 @@ def test_order_and_filters_ask_again(page: ModelsPage, hub: LoopbackHub, qtbot: 
     choose("Order", "Most downloads")
     assert hub.log == []  # nothing is asked before the person searches
     page.results.ask("smol")
-    qtbot.waitUntil(lambda: shown() == ["acme/Smol-large-70B-GGUF", "acme/Smol-GGUF"], timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: shown() == ["acme/Smol-large-70B-GGUF", "acme/Smol-GGUF"])
     choose("Architecture", "Any architecture")
-    qtbot.waitUntil(lambda: len(shown()) == 3, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: len(shown()) == 3)
     choose("Size", "Fits this machine")
-    qtbot.waitUntil(lambda: shown() == ["acme/Smol-GGUF", "zeta/Smol-alien"], timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: shown() == ["acme/Smol-GGUF", "zeta/Smol-alien"])
     choose("Licence", "No terms to accept")
-    qtbot.waitUntil(lambda: shown() == ["acme/Smol-GGUF"], timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: shown() == ["acme/Smol-GGUF"])
     choose("Size", "8 to 20 B parameters")
-    qtbot.waitUntil(lambda: "fewer filters" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "fewer filters" in _texts(page))
     controls.set_wish(SearchWish())
     controls.set_author("zeta")
-    qtbot.waitUntil(lambda: "fewer filters" in _texts(page) and shown() == [], timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "fewer filters" in _texts(page) and shown() == [])
     assert [request.path for request in hub.log].count("/api/models") >= 6
 
 
@@ -204,26 +202,26 @@ def test_each_range_of_sizes_has_bounds(tmp_path: Path) -> None:
 def test_pause_resume_and_cancel(page: ModelsPage, hub: LoopbackHub, qtbot: QtBot, tmp_path: Path) -> None:
     hub.always["store"] = Fault(pause_s=0.02)
     page._work.get("acme/Smol-GGUF")
-    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page) and "MB/s" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page) and "MB/s" in _texts(page))
     _button(page, "Pause: Smol · Q4_1").click()
-    qtbot.waitUntil(lambda: "paused" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "paused" in _texts(page))
     _button(page, "Resume: Smol · Q4_1").click()
-    qtbot.waitUntil(lambda: "checked while it loads" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "checked while it loads" in _texts(page))
     _button(page, "Cancel: Smol · Q4_1").click()
     assert "of 98 MB" not in _texts(page)
-    qtbot.waitUntil(lambda: not list((tmp_path / "models" / ".downloads").iterdir()), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not list((tmp_path / "models" / ".downloads").iterdir()))
 
 
 def test_tab_goes_from_the_top_down(page: ModelsPage, qtbot: QtBot, smollm2_path: Path) -> None:
     """The results stand above the library, which was made before them."""
     os.symlink(smollm2_path, page._work.library.folder / "mine-Q4_1.gguf")
     page._work.library.scan()
-    qtbot.waitUntil(lambda: "mine" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "mine" in _texts(page))
     page.activateWindow()
     page.results.ask("smol")
     download = "Download: Smol Q4_1"
-    qtbot.waitUntil(lambda: download in _names(page), timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: page._scroll._order != [] and not page._scroll._ordering.isActive(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: download in _names(page))
+    qtbot.waitUntil(lambda: page._scroll._order != [] and not page._scroll._ordering.isActive())
     page.first_focus.setFocus()
     visited = []
     for _ in range(15):
@@ -244,17 +242,17 @@ def test_what_is_left_of_an_unknown_download_can_be_deleted(page: ModelsPage, qt
     folder.mkdir(parents=True)
     (folder / "00000.part").write_bytes(bytes(3_000_000))
     page._work.queue.start()
-    qtbot.waitUntil(lambda: "3 MB · What they belong to is no longer known" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "3 MB · What they belong to is no longer known" in _texts(page))
     card = page._downloads[folder.name]
     assert [each.text() for each in card.findChildren(QAbstractButton) if each.isVisibleTo(card)] == ["Delete"]
     _button(page, "Delete: Left over").click()
-    qtbot.waitUntil(lambda: not folder.exists() and folder.name not in page._downloads, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not folder.exists() and folder.name not in page._downloads)
 
 
 def test_offline_says_so_and_harms_nothing(page: ModelsPage, qtbot: QtBot) -> None:
     page._work._settings.set("hub_endpoint", "http://127.0.0.1:1")
     page.results.ask("smol")
-    qtbot.waitUntil(lambda: "cannot be reached" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "cannot be reached" in _texts(page))
     assert "What is on this machine works without." in _texts(page)
     assert "Errno" not in _texts(page)
 
@@ -266,8 +264,8 @@ def test_the_bar_leads_to_each_part(page: ModelsPage, hub: LoopbackHub, qtbot: Q
     page.results.ask("smol")
     hub.always["store"] = Fault(pause_s=0.02)
     page._work.get("acme/Smol-GGUF")
-    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page), timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: bar.maximum() > 300, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page))
+    qtbot.waitUntil(lambda: bar.maximum() > 300)
     for name, part in (("On this machine", page.local), ("Downloads (1)", page._download_part)):
         _button(page, name).click()
         top = part.mapTo(page._scroll.viewport(), part.rect().topLeft()).y()
@@ -283,22 +281,22 @@ def test_the_disk_use_follows_what_comes_and_goes(page: ModelsPage, hub: Loopbac
 
     (page._work.library.folder / "a-Q4_0.gguf").write_bytes(bytes(7_000_000))
     page._work.library.scan()
-    qtbot.waitUntil(lambda: "Models 7 MB" in used(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Models 7 MB" in used())
     hub.always["store"] = Fault(pause_s=0.02)
     page._work.get("acme/Smol-GGUF")
-    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "of 98 MB" in _texts(page))
     row = page._work.queue.rows[0]
     looks: list[object] = []
     page._work.disk_known.connect(looks.append)
     page._work.queue.cancel(row.id)
-    qtbot.waitUntil(lambda: bool(looks), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: bool(looks))
 
 
 def test_the_starter_is_offered_while_there_is_nothing(page: ModelsPage, qtbot: QtBot, smollm2_path: Path) -> None:
     assert "Begin with one of these" in _texts(page)
     os.symlink(smollm2_path, page._work.library.folder / "mine-Q4_1.gguf")
     page._work.library.scan()
-    qtbot.waitUntil(lambda: "Begin with one of these" not in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Begin with one of these" not in _texts(page))
 
 
 def test_starters_follow_the_memory() -> None:
@@ -312,14 +310,14 @@ def test_delete_asks_names_and_frees(page: ModelsPage, qtbot: QtBot) -> None:
     path = page._work.library.folder / "broken-Q4_0.gguf"
     path.write_bytes(b"x" * 2_000_000)
     page._work.library.scan()
-    qtbot.waitUntil(lambda: "broken" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "broken" in _texts(page))
     assert "damaged" in [label.whole_text for label in page.local.findChildren(ElidingLabel)]
     page._ask_delete(page._work.library.models[0])
     assert page.notice_bar.text == "Delete broken Q4_0 (2 MB, 1 file)?"
     assert page.window().focusWidget() is _button(page, "Delete")
     assert not page._scroll.isAncestorOf(page.notice_bar)  # a question is in sight wherever the page is scrolled to
     _button(page, "Delete").click()
-    qtbot.waitUntil(lambda: "2 MB are free again" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "2 MB are free again" in page.notice_bar.text)
     assert not path.exists()
 
 
@@ -327,10 +325,10 @@ def test_deleting_one_name_of_a_file_claims_no_room(page: ModelsPage, qtbot: QtB
     (tmp_path / "kept.gguf").write_bytes(b"x" * 2_000_000)
     os.link(tmp_path / "kept.gguf", page._work.library.folder / "twice-Q4_0.gguf")
     page._work.library.scan()
-    qtbot.waitUntil(lambda: "twice" in _texts(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "twice" in _texts(page))
     page._ask_delete(page._work.library.models[0])
     _button(page, "Delete").click()
-    qtbot.waitUntil(lambda: "nothing is freed" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "nothing is freed" in page.notice_bar.text)
     assert (tmp_path / "kept.gguf").exists()
 
 
@@ -339,12 +337,12 @@ def test_import_verify_and_add_a_folder(page: ModelsPage, qtbot: QtBot, tmp_path
     other.mkdir()
     os.symlink(smollm2_path, other / "Other-Q4_1.gguf")
     page._work.add_folder(other)
-    qtbot.waitUntil(lambda: any(model.name == "Other" for model in page._work.library.models), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: any(model.name == "Other" for model in page._work.library.models))
     page._work.import_files([other / "Other-Q4_1.gguf"], "link")
-    qtbot.waitUntil(lambda: "is in the models folder now" in page.notice_bar.text, timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: "Fireside" in {m.origin.value for m in page._work.library.models}, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "is in the models folder now" in page.notice_bar.text)
+    qtbot.waitUntil(lambda: "Fireside" in {m.origin.value for m in page._work.library.models})
     page._work.verify(page._work.library.models[0])
-    qtbot.waitUntil(lambda: "sound header" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "sound header" in page.notice_bar.text)
 
 
 def test_what_the_engine_says_of_leftovers_has_a_translation() -> None:
@@ -360,7 +358,7 @@ def test_long_work_says_how_far_it_is_and_ends_with_the_program(page: ModelsPage
     report = work._progress("Reading all of x…")
     for done in (1, 35, 36, 90, 100):
         report(done, 100)
-    qtbot.waitUntil(lambda: len(said) == 3, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: len(said) == 3)
     assert said == ["Reading all of x…", "Reading all of x… 30 %", "Reading all of x… 90 %"]
     work._is_closed = True
     with pytest.raises(_ClosedError):
@@ -373,14 +371,14 @@ def test_a_measured_speed_replaces_the_estimate(page: ModelsPage, qtbot: QtBot, 
     from engine.library import describe
 
     figures, model = page._work.figures, describe(smollm2_path)
-    with qtbot.waitSignal(figures.changed, timeout=WAIT_MS):
+    with qtbot.waitSignal(figures.changed):
         figures.estimate([model], smollm2_path.parent)
     assert re.fullmatch(r"about \d+ tok/s · 4\d\d MB memory", figures.text_of(model))
     assert "Measured" not in figures.details_of(model)
     resident = psutil.Process().memory_info().rss
     page._work._session.info = replace(model_info(smollm2_path), memory_before_bytes=resident - 500_000_000)
     stats = _stats(num_tokens=100, generation_ms=2000.0)
-    with qtbot.waitSignal(figures.changed, timeout=WAIT_MS):
+    with qtbot.waitSignal(figures.changed):
         page._work.take_finished(RequestFinished("r", FinishReason.STOP, stats))
     speed, memory = figures.text_of(model).split(" · ")
     assert speed == "50 tok/s measured"
@@ -388,14 +386,14 @@ def test_a_measured_speed_replaces_the_estimate(page: ModelsPage, qtbot: QtBot, 
         float(memory.removesuffix(" MB memory")) > 600
     )  # what the process has grown by, and the rest of a context
     assert re.search(r"Measured: \d+ MB memory, where 2\d\d MB was estimated", figures.details_of(model))
-    with qtbot.waitSignal(figures.changed, timeout=WAIT_MS):
+    with qtbot.waitSignal(figures.changed):
         page._work.take_finished(RequestFinished("r", FinishReason.STOP, stats))
     assert figures.text_of(model).endswith(memory)  # once a load
 
 
 def test_a_measured_speed_outlasts_the_program(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     path = tmp_path / "models" / "m.gguf"
-    with qtbot.waitSignal(page._work.figures.changed, timeout=WAIT_MS):
+    with qtbot.waitSignal(page._work.figures.changed):
         page._work.figures.take_stats(model_info(path), _stats(num_tokens=100, generation_ms=2000.0))
     again = ModelFigures(lambda work, on_done: on_done(work()), tmp_path / "data" / "measured-speeds.json")
     model = FoundModel(path, "m", Origin.OWN)
@@ -417,12 +415,12 @@ def test_the_kernels_are_measured_again_while_nobody_needs_the_processor(
     monkeypatch.setattr("engine.advisor.needs_measuring", lambda: True)
     monkeypatch.setattr("engine.advisor.measure_speeds", measure)
     monkeypatch.setattr(work, "_is_engine_busy", lambda: is_busy[0])
-    with qtbot.waitSignal(work.disk_known, timeout=WAIT_MS):
+    with qtbot.waitSignal(work.disk_known):
         work._looks.timeout.emit()
         work._changed()  # behind it in the runner
     assert went_on == []
     is_busy[0] = False
-    with qtbot.waitSignal(work.machine_known, timeout=WAIT_MS):
+    with qtbot.waitSignal(work.machine_known):
         work._looks.timeout.emit()
     assert went_on == [True, False]
     is_busy[0], work._session.loading_path = False, smollm2_path
@@ -440,16 +438,16 @@ def test_each_repair_is_a_button_that_works(
     (folder / "gone-Q4_0.gguf").symlink_to(tmp_path / "nowhere.gguf")
     (folder / "Smol-Q8_0.gguf").write_bytes(b"<!doctype html><p>Sign in")
     page._work.library.scan()
-    qtbot.waitUntil(lambda: len(page._work.library.models) == 3, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 3)
     _button(page, "Complete it: Smol").click()
-    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text)
     assert (own / "Smol-Q4_1.gguf").read_bytes() == data
     assert hub.num_sent < 10_000_000
     _button(page, "Remove: gone").click()
-    qtbot.waitUntil(lambda: not (folder / "gone-Q4_0.gguf").is_symlink(), timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: len(page._work.library.models) == 2, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not (folder / "gone-Q4_0.gguf").is_symlink())
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 2)
     _button(page, "Find it: Smol").click()
-    qtbot.waitUntil(lambda: page.results.shows("acme/Smol-GGUF"), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: page.results.shows("acme/Smol-GGUF"))
     assert page.results.search.text() == "Smol"
 
 
@@ -457,22 +455,22 @@ def test_damage_that_verifying_finds_is_mended(
     page: ModelsPage, qtbot: QtBot, smollm2_path: Path, hub: LoopbackHub
 ) -> None:
     page._work.get("acme/Smol-GGUF")
-    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: len(page._work.library.models) == 1, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text)
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 1)
     (model,) = page._work.library.models
     with open(model.path, "r+b") as stream:
         stream.seek(-1, os.SEEK_END)
         stream.write(bytes([smollm2_path.read_bytes()[-1] ^ 1]))
     page._work.verify(model)
-    qtbot.waitUntil(lambda: "checksum is not the right one" in page.notice_bar.text, timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: page._work.library.models[0].state is FileState.DAMAGED, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "checksum is not the right one" in page.notice_bar.text)
+    qtbot.waitUntil(lambda: page._work.library.models[0].state is FileState.DAMAGED)
     row = [button.text() for button in page.local._rows.findChildren(QAbstractButton)]
     assert row == ["Get it again", ""]  # and no "Chat"
     _button(page, "Get it again: Smol").click()
-    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "is here and checked" in page.notice_bar.text)
     assert model.path.read_bytes() == smollm2_path.read_bytes()
     page._work.verify(model)
-    qtbot.waitUntil(lambda: "all 98 MB have the right checksum" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "all 98 MB have the right checksum" in page.notice_bar.text)
 
 
 def test_a_folder_that_is_gone_can_be_taken_off_the_list(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
@@ -480,26 +478,26 @@ def test_a_folder_that_is_gone_can_be_taken_off_the_list(page: ModelsPage, qtbot
     here.mkdir()
     page._work.add_folder(here)
     page._work.add_folder(away)
-    qtbot.waitUntil(lambda: page._work.library.person_folders == {here: True, away: False}, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: page._work.library.person_folders == {here: True, away: False})
     assert "cannot be reached" in [label.whole_text for label in page.local.findChildren(ElidingLabel)]
     _button(page, f"Remove {away} from the list").click()
-    qtbot.waitUntil(lambda: page._work.library.person_folders == {here: True}, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: page._work.library.person_folders == {here: True})
     assert person_folders(page._work._settings) == [here]
 
 
 def test_the_token_is_kept(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     page._work.set_token("hf_abc")
-    qtbot.waitUntil(lambda: "only you can read" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "only you can read" in page.notice_bar.text)
     hub = page._work._settings.value("hub_endpoint")
     assert (tmp_path / "config" / "hub-token").read_text() == f"hf_abc {hub}"
     page._work.set_token("a b")
-    qtbot.waitUntil(lambda: "no access token" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "no access token" in page.notice_bar.text)
 
 
 def test_the_models_folder_moves(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
     (page._work.library.folder / "a.gguf").write_bytes(b"x")
     page._work.move_folder(tmp_path / "elsewhere")
-    qtbot.waitUntil(lambda: page._work.library.folder == tmp_path / "elsewhere", timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: page._work.library.folder == tmp_path / "elsewhere")
     assert (tmp_path / "elsewhere" / "a.gguf").exists()
 
 
@@ -533,7 +531,7 @@ def test_words() -> None:
 def test_nothing_is_cut_off_at_any_width(page: ModelsPage, qtbot: QtBot, width: int, zoom: float) -> None:
     """Whatever the page was before; it cannot be scrolled to the side."""
     page.results.ask("smol")
-    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page))
     page._work.queue.rows = [_download_row(DownloadState.FAILED, message="/a/name/without/a/place/to/break/it" * 4)]
     page._work.queue.changed.emit()
     page._theme._settings.set("zoom", zoom)
@@ -547,7 +545,7 @@ def test_nothing_is_cut_off_at_any_width(page: ModelsPage, qtbot: QtBot, width: 
         return [name for name, right in rights.items() if right >= width] + lacking
 
     try:
-        qtbot.waitUntil(lambda: cut() == [], timeout=WAIT_MS)
+        qtbot.waitUntil(lambda: cut() == [])
         assert page.width() == width
         facts = "\n".join(label.text() for label in page.results.findChildren(Label) if label.isVisible())
         assert re.search(r"98 MB[^£]*good", facts)  # what decides is said in each form
@@ -560,7 +558,7 @@ def test_a_double_click_begins_one_download(
 ) -> None:
     """Whatever lies under the mouse by then."""
     page.results.ask("smol")
-    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page))
     begun: list[str] = []
     monkeypatch.setattr(page._work.queue, "add", lambda *what, **_how: begun.append(what[3].label))
     monkeypatch.setattr(QApplication, "doubleClickInterval", lambda: 60_000)
@@ -591,7 +589,7 @@ def test_much_that_is_loaded_is_not_thrown_away_by_one_click(
     _button(page, "Cancel: Other · Q4_0").click()
     _button(page, "Throw away").click()
     assert cancelled == ["d1"]
-    with qtbot.waitSignal(page._work.disk_known, timeout=WAIT_MS):  # once it is deleted, and not before
+    with qtbot.waitSignal(page._work.disk_known):  # once it is deleted, and not before
         queue.cancelled.emit(queue.rows[0])
     assert page.notice_bar.text == "Other · Q4_0 was thrown away; 10.4 GB are free again."
 
@@ -600,7 +598,7 @@ def test_the_disk_is_looked_at_while_downloads_run(page: ModelsPage, qtbot: QtBo
     page._work._disk_looks.setInterval(1)
     page._work.queue.rows = [_download_row(DownloadState.RUNNING)]
     page._work.queue.changed.emit()
-    with qtbot.waitSignals([page._work.disk_known, page._work.machine_known] * 2, timeout=WAIT_MS):
+    with qtbot.waitSignals([page._work.disk_known, page._work.machine_known] * 2):
         pass
     page._work.queue.rows = [_download_row(DownloadState.PAUSED)]
     page._work.queue.changed.emit()
@@ -611,24 +609,24 @@ def test_an_old_message_goes_when_something_else_is_asked(page: ModelsPage, qtbo
     page.notice_bar.show_text("x cannot be found")
     page.results.ask("smol")
     assert page.notice_bar.isHidden()
-    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page))
     page.notice_bar.show_text("y was deleted")
     page._work.get("acme/Smol-GGUF")
-    qtbot.waitUntil(lambda: page.notice_bar.isHidden() or "is here" in page.notice_bar.text, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: page.notice_bar.isHidden() or "is here" in page.notice_bar.text)
 
 
 def test_the_loaded_model_can_be_ejected_and_deleted(page: ModelsPage, qtbot: QtBot) -> None:
     path = page._work.library.folder / "mine-Q4_0.gguf"
     path.write_bytes(b"x" * 2_000_000)
     page._work.library.scan()
-    qtbot.waitUntil(lambda: len(page._work.library.models) == 1, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 1)
     page._work._session.info = model_info(path)
     page._ask_delete(page._work.library.models[0])
     assert page.notice_bar.text == "mine is loaded: eject and delete it (2 MB)?"
     _button(page, "Eject and delete").click()
     assert path.exists()  # until it is out of memory
     page._work._session.ejected.emit()
-    qtbot.waitUntil(lambda: not path.exists(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not path.exists())
 
 
 def test_deleting_a_link_says_that_only_the_link_goes(page: ModelsPage, qtbot: QtBot, tmp_path: Path) -> None:
@@ -636,11 +634,11 @@ def test_deleting_a_link_says_that_only_the_link_goes(page: ModelsPage, qtbot: Q
     target.write_bytes(b"x" * 2_000_000)
     (page._work.library.folder / "mine-Q4_0.gguf").symlink_to(target)
     page._work.library.scan()
-    qtbot.waitUntil(lambda: len(page._work.library.models) == 1, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: len(page._work.library.models) == 1)
     page._ask_delete(page._work.library.models[0])
     assert page.notice_bar.text == "Remove the link mine-Q4_0.gguf? The file it leads to stays."
     page.notice_bar._action_button.click()
-    qtbot.waitUntil(lambda: page._work.library.models == [], timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: page._work.library.models == [])
     assert target.exists()
 
 
@@ -652,14 +650,14 @@ def test_another_model_is_looked_for_by_size(page: ModelsPage, qtbot: QtBot) -> 
     page._work.repair(
         FoundModel(path, "alien", Origin.OWN, state=FileState.UNSUPPORTED, num_parameters=135 * 10**6)
     )
-    qtbot.waitUntil(lambda: page.results.shows("acme/Smol-GGUF"), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: page.results.shows("acme/Smol-GGUF"))
     assert page.results.search.text() == ""
     assert page.results.controls.wish == SearchWish(size="small")
 
 
 def test_versions_fold_and_open_again(page: ModelsPage, qtbot: QtBot, hub: LoopbackHub) -> None:
     page.results.ask("smol")
-    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page))
     _button(page, "Fold Smol").click()
     assert "Download: Smol Q4_1" not in _names(page)
     asked = len(hub.log)

@@ -69,7 +69,7 @@ def test_the_system_prompt_is_kept_when_typing_rests(
     edit = _row(page, "system_prompt").field.editor
     assert isinstance(edit, QPlainTextEdit)
     qtbot.keyClicks(edit, "Be brief.")
-    qtbot.waitUntil(lambda: settings.value("system_prompt") == "Be brief.", timeout=2000)
+    qtbot.waitUntil(lambda: settings.value("system_prompt") == "Be brief.")
 
 
 def test_a_default_is_one_click_away(page: PreferencesPage, settings: Settings) -> None:
@@ -90,7 +90,7 @@ def test_the_hub_is_one_line_in_a_compact_card(page: PreferencesPage, settings: 
     card = page._cards[[row in rows for _, rows in page._cards].index(True)][0]
     qtbot.waitUntil(lambda: 0 < card.height() < 200)
     QTest.keyClicks(edit, "hub.local")
-    qtbot.waitUntil(lambda: settings.value("hub_endpoint") == "hub.local", timeout=2000)
+    qtbot.waitUntil(lambda: settings.value("hub_endpoint") == "hub.local")
     settings.set("hub_endpoint", "")
     assert edit.text() == ""
 

@@ -29,7 +29,7 @@ def editor(library: SchemaLibrary, theme: Theme, qtbot: QtBot) -> SchemaEditor:
 
 
 def _wait(editor: SchemaEditor, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(editor.changed, timeout=5000):
+    with qtbot.waitSignal(editor.changed):
         pass
 
 
@@ -177,7 +177,7 @@ def test_a_large_schema_is_checked_beside_the_window(editor: SchemaEditor, qtbot
     assert editor.verdict.faults == ("The schema is being checked…",)
     assert not editor.is_usable
     assert editor._no_form.text() == "There are more than 150 fields; edit the schema as text."
-    qtbot.waitUntil(lambda: editor.is_usable, timeout=20_000)
+    qtbot.waitUntil(lambda: editor.is_usable)
     editor.show_schema(large.replace('"string"', '"text"'))
     editor.show_schema('{"type": "object", "properties": {"a": {"type": "string"}}}')
     assert editor.is_usable, "a short one is checked at once"

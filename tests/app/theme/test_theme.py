@@ -26,7 +26,7 @@ def test_the_theme_can_be_forced(settings: Settings, theme: Theme, qapp: QApplic
 
 
 def test_a_change_is_told(settings: Settings, theme: Theme, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(theme.changed, timeout=500):
+    with qtbot.waitSignal(theme.changed):
         settings.set("theme", "dark")
 
 

@@ -157,8 +157,7 @@ def test_buttons_leave_the_focus_where_it_is(window: MainWindow, qtbot: QtBot, n
 def test_right_to_left_interface_has_no_gap(window: MainWindow, qapp: QApplication, qtbot: QtBot) -> None:
     qapp.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
     try:
-        qtbot.wait(10)
-        assert window.sidebar.x() > window.pages.x()
+        qtbot.waitUntil(lambda: window.sidebar.x() > window.pages.x())
     finally:
         qapp.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
 

@@ -15,7 +15,7 @@ from tests.app.fake_controller import FakeController
 def _open(window: MainWindow, qtbot: QtBot) -> CommandPalette:
     qtbot.keyClick(window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
     palette = window.findChildren(CommandPalette)[-1]
-    qtbot.waitUntil(palette.isVisible, timeout=2000)
+    qtbot.waitUntil(palette.isVisible)
     return palette
 
 
@@ -45,7 +45,7 @@ def test_it_does_what_the_menus_do(window: MainWindow, fake: FakeController, qtb
     assert "llava 1.6 projector" not in offered
     assert "Stop the answer" not in palette.titles, "what cannot be done now is not offered"
     _choose(palette, qtbot, "rename")
-    qtbot.waitUntil(lambda: window.sidebar.list.findChild(QLineEdit) is not None, timeout=2000)
+    qtbot.waitUntil(lambda: window.sidebar.list.findChild(QLineEdit) is not None)
 
 
 def test_it_opens_chats_models_and_settings(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:

@@ -149,7 +149,7 @@ def test_the_focus_is_in_the_composer_after_an_edit_and_a_new_title(
         message = next(w for w in window.chat_page.transcript.widgets if w._editor is not None)
         assert message._editor is not None
         message._editor.edit.setPlainText(text)
-        qtbot.waitUntil(message._editor.edit.hasFocus, timeout=2000)
+        qtbot.waitUntil(message._editor.edit.hasFocus)
         qtbot.keyClick(message._editor.edit, Qt.Key.Key_Return if text else Qt.Key.Key_Escape)
         assert composer.hasFocus()
     for key in (Qt.Key.Key_Return, Qt.Key.Key_Escape):
@@ -158,8 +158,8 @@ def test_the_focus_is_in_the_composer_after_an_edit_and_a_new_title(
         assert editor is not None
         editor.setText(f"A new title {key}")
         qtbot.keyClick(editor, key)
-        qtbot.waitUntil(composer.hasFocus, timeout=2000)
-        qtbot.waitUntil(lambda: window.sidebar.list.findChild(QLineEdit) is None, timeout=2000)
+        qtbot.waitUntil(composer.hasFocus)
+        qtbot.waitUntil(lambda: window.sidebar.list.findChild(QLineEdit) is None)
     assert [call[2] for call in calls_of(fake, "rename_conversation")] == [f"A new title {Qt.Key.Key_Return}"]
 
 
@@ -201,7 +201,7 @@ def test_a_folder_is_made_named_and_used(window: MainWindow, fake: FakeControlle
     assert editor.text() == "New folder"
     editor.setText("A home")
     qtbot.keyClick(editor, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: fake.folders.records()[0].name == "A home", timeout=2000)
+    qtbot.waitUntil(lambda: fake.folders.records()[0].name == "A home")
     menu = window.sidebar.make_new_menu()
     menu.actions()[0].trigger()
     assert calls_of(fake, "new_conversation") == [("new_conversation", folder.id)]

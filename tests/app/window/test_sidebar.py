@@ -16,7 +16,7 @@ def test_chats_are_opened_searched_and_made(window: MainWindow, fake: FakeContro
     field = window.sidebar._search
     assert field.hasFocus()
     qtbot.keyClicks(field, "radix")
-    qtbot.waitUntil(lambda: bool(calls_of(fake, "search")), timeout=1000)
+    qtbot.waitUntil(lambda: bool(calls_of(fake, "search")))
     qtbot.keyClick(field, Qt.Key.Key_Return)
     assert fake.current_conversation.title == "What is a radix tree?"
     qtbot.keyClick(window, Qt.Key.Key_N, CTRL)
@@ -32,7 +32,7 @@ def test_the_button_makes_a_chat_outside_of_all_folders(window: MainWindow, fake
 
 def test_nothing_found_is_said(window: MainWindow, qtbot: QtBot) -> None:
     qtbot.keyClicks(window.sidebar._search, "zebra")
-    qtbot.waitUntil(lambda: window.sidebar._empty.isVisible(), timeout=1000)
+    qtbot.waitUntil(lambda: window.sidebar._empty.isVisible())
     assert "zebra" in window.sidebar._empty.text()
 
 
@@ -58,10 +58,10 @@ def test_the_sidebar_comes_and_goes(window: MainWindow, settings: Settings, qtbo
 
 def test_a_narrow_window_gives_its_room_to_the_text(window: MainWindow, settings: Settings, qtbot: QtBot) -> None:
     window.resize(640, 700)
-    qtbot.waitUntil(lambda: not window.sidebar.isVisible(), timeout=1000)
+    qtbot.waitUntil(lambda: not window.sidebar.isVisible())
     assert settings.value("is_sidebar_visible") is True
     window.resize(1280, 700)
-    qtbot.waitUntil(lambda: window.sidebar.isVisible(), timeout=1000)
+    qtbot.waitUntil(lambda: window.sidebar.isVisible())
 
 
 def test_larger_text_in_the_same_window_gives_its_room_to_the_text(
