@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtWidgets import QWidget
@@ -23,7 +23,7 @@ class PatientQtBot(QtBot):
     def waitSignal(self, signal: Any, *, timeout: int = WAIT_MS, **options: Any) -> Any:
         return super().waitSignal(signal, timeout=timeout, **options)
 
-    def waitSignals(self, signals: Sequence[Any], *, timeout: int = WAIT_MS, **options: Any) -> Any:
+    def waitSignals(self, signals: list[Any], *, timeout: int = WAIT_MS, **options: Any) -> Any:
         return super().waitSignals(signals, timeout=timeout, **options)
 
     def waitExposed(self, widget: QWidget, *, timeout: int = WAIT_MS) -> Any:
