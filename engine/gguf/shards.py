@@ -144,11 +144,12 @@ def _listed_numbers(shard: ShardName, folder: Path) -> Iterable[int]:
         names = os.listdir(folder)
     except OSError:  # a folder that gives files but no list of them
         return range(1, shard.count + 1)
-    folded = ShardName(_folded(shard.prefix), shard.number, shard.count, _folded(shard.suffix))
-    return present_shards(folded, map(_folded, names))
+    whole = ShardName(folded(shard.prefix), shard.number, shard.count, folded(shard.suffix))
+    return present_shards(whole, map(folded, names))
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """What names have in common that many file systems take for one: those that differ in case, or in accents."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 

@@ -166,7 +166,7 @@ class HubClient:
             ),
         )
         models = (model for item in items if (model := _model(item)) is not None and wanted.accepts(model))
-        yield from itertools.islice(models, limit)
+        yield from itertools.islice(_each_once(models), limit)
 
     def repository(self, name: str, revision: str = "main") -> HubRepository:
         """A repository, by name or the address of its page, with its files, their sizes and hashes."""
@@ -191,7 +191,7 @@ class HubClient:
         try:
             with self.connection.open(url, f"The card of {name}", 0, MAX_CARD_BYTES, within_s=CARD_S) as answer:
                 text = b""
-                for piece in answer.response.iter_raw():
+                for piece in answer.response.iter_bytes():  # some pack it although they are asked not to
                     text += piece
                     if len(text) >= MAX_CARD_BYTES:
                         break
@@ -231,6 +231,15 @@ class HubClient:
             ) from error
         except RuntimeError as error:  # another thread found the hub out of reach and closed the connections
             raise HubUnreachableError(f"The connection to {self.endpoint} was cut; try again.") from error
+
+
+def _each_once(models: Iterable[HubModel]) -> Iterator[HubModel]:
+    """A list that changes between two pages shows some of its models on both, one in a circle all of them."""
+    seen: set[str] = set()
+    for model in models:
+        if model.repository not in seen:
+            seen.add(model.repository)
+            yield model
 
 
 def _model(info: Any) -> HubModel | None:

@@ -31,7 +31,8 @@ DOWNLOADS_FOLDER = ".downloads"
 RECORD_NAME = "download.json"
 LOCK_NAME = "lock"  # held by the process that works in a folder
 CANCELLED_SUFFIX = ".cancelled"  # of a folder that is only still there because it is being deleted
-COPY_PREFIX = "copy-"  # of the folder of a file that is copied into the models folder
+COPY_PREFIX = "copy-"  # of the folder of a model that is brought into the models folder
+MOVES_NAME = "moves.json"  # in that: where its files go, while they go there
 FORMAT = 1
 MAX_RECORD_BYTES = 1 << 22
 MAX_FILE_BYTES = 1 << 60
@@ -60,6 +61,7 @@ class DownloadRecord:
         checked: indices of the files that are complete and right.
         state: as it was when it was written.
         message: why it does not run, for the person.
+        validators: of files without a hash, what tells whether they are the same at the hub, by index.
     """
 
     endpoint: str
@@ -70,6 +72,7 @@ class DownloadRecord:
     checked: list[int] = field(default_factory=list)
     state: DownloadState = DownloadState.QUEUED
     message: str = ""
+    validators: dict[int, dict[str, str]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -152,6 +155,8 @@ def take_orphans(models_folder: Path, older_than_s: float = ORPHANS_KEPT_S) -> d
     kept = {}
     for folder in sorted(set(_folders(models_folder)) - known):
         with contextlib.suppress(OSError):
+            if (folder / MOVES_NAME).exists():  # who looks for models ends that
+                continue
             parts = [path for path in folder.iterdir() if path.suffix == ".part"]
             newest = max(path.stat().st_mtime for path in parts or [folder])
             if time.time() - newest > older_than_s and _record_time(folder) == 0:
@@ -225,11 +230,15 @@ def _read_record(path: Path) -> DownloadRecord | None:
             str(stored[name]) for name in ("endpoint", "repository", "revision", "label", "message")
         )
         state = DownloadState(stored["state"])
-        record = DownloadRecord(endpoint, repository, revision, label, files, checked, state, message)
+        validators = {
+            int(index): {str(name): str(mark) for name, mark in marks.items()}
+            for index, marks in stored.get("validators", {}).items()
+        }
+        record = DownloadRecord(endpoint, repository, revision, label, files, checked, state, message, validators)
         "".join((record.id, revision, message, *(file.sha256 for file in files))).encode()
         if not all(0 <= file.size < MAX_FILE_BYTES for file in files):
             raise ValueError("a file has no possible size")
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         _log.warning("a download's record cannot be read: %s: %s", path, error)
         return None
     if not files or not is_repository(record.repository) or any(why_unsafe(file.path) for file in files):

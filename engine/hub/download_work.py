@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from engine.errors import (
@@ -19,6 +20,7 @@ from engine.errors import (
     UnsupportedModelError,
 )
 from engine.gguf import check_model_file
+from engine.gguf.shards import folded
 from engine.hub.client import HubClient
 from engine.hub.connection import Connection
 from engine.hub.download_item import DownloadItem, has_size
@@ -84,7 +86,15 @@ class DownloadWork:
                 continue
             url = connection.file_url(record.repository, file.path, record.revision)
             item.transfer = Transfer(
-                connection, url, file, part, stop=self._stop, policy=self._policy, on_change=self._on_change
+                connection,
+                url,
+                file,
+                part,
+                stop=self._stop,
+                policy=self._policy,
+                on_change=self._on_change,
+                validators=record.validators.get(index),
+                on_learned=partial(self._keep_learned, index),
             )
             item.transfer.run()
             _check_header(part, file)
@@ -94,6 +104,14 @@ class DownloadWork:
         record = self._item.record
         record.checked = sorted({*record.checked, index})
         write_record(self._item.folder, record)
+
+    def _keep_learned(self, index: int, file: RemoteFile, validators: dict[str, str]) -> None:
+        """What the hub's answer said of a file is needed to go on with it after any end."""
+        record, had_size = self._item.record, self._item.record.files[index].size
+        record.files[index], record.validators[index] = file, validators
+        write_record(self._item.folder, record)
+        if not had_size:
+            check_room(self._item, self._models_folder)
 
     def _is_in_place(self, index: int, file: RemoteFile, target: Path) -> bool:
         """Whether the file lies where it belongs, with the hub's content: a set is completed, not repeated."""
@@ -134,6 +152,7 @@ class DownloadWork:
             if not (keeps_same and old == new and new.sha256):
                 self._item.part(index).unlink(missing_ok=True)
                 record.checked = [checked for checked in record.checked if checked != index]
+                record.validators.pop(index, None)
         record.files, record.revision = list(version.files), repository.revision
         write_record(self._item.folder, record)
 
@@ -180,16 +199,16 @@ def reserve_bytes(place: Path) -> int:
 
 
 def refuse_other_case(target: Path) -> None:
-    """Raises DownloadError where a neighbour's name differs in case alone: on many disks they are one file."""
+    """Raises DownloadError for a neighbour whose name is the same to many disks."""
     try:
         names = os.listdir(target.parent)
     except OSError:
         return
     for name in names:
-        if name != target.name and name.casefold() == target.name.casefold():
+        if name != target.name and folded(name) == folded(target.name):
             raise DownloadError(
-                f"{target.name} cannot be stored beside {name}, which differs in upper and lower case alone: "
-                "delete or rename that file first."
+                f"{target.name} cannot be stored beside {name}, which differs in upper and lower case alone, or in "
+                "how accents are written: delete or rename that file first."
             )
 
 

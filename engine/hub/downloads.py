@@ -274,7 +274,9 @@ class Downloads:
         except EngineError as error:
             state, message = DownloadState.FAILED, str(error)
         except OSError as error:
-            state, message = DownloadState.FAILED, str(disk_fault(error, item.folder / "download", 0))
+            fault = disk_fault(error, item.folder / "download", 0)
+            state = DownloadState.PAUSED if isinstance(fault, DiskFullError) else DownloadState.FAILED
+            message = str(fault)
         except Exception:
             _log.exception("a download failed")
             state, message = DownloadState.FAILED, "The download failed; the log says more. Try it again."

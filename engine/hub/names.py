@@ -19,8 +19,11 @@ from engine.gguf.shards import UNFINISHED, ShardName, raw_part_of, shard_of
 MAX_NAME_BYTES = 200  # of one folder or file: leaves room for ``.part`` within the 255 that systems allow
 MAX_PATH_LENGTH = 400
 MAX_MISSING = 1000  # a name may claim 99,999 shards
-_RESERVED = re.compile(r"(CON|PRN|AUX|NUL|COM[0-9¹²³]|LPT[0-9¹²³]|CONIN\$|CONOUT\$)(\..*)?\Z", re.I | re.S)
+_RESERVED = re.compile(r"(CON|PRN|AUX|NUL|COM[0-9¹²³]|LPT[0-9¹²³]|CONIN\$|CONOUT\$) *(\..*)?\Z", re.I | re.S)
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"\\|?*\ud800-\udfff]')
+_MISLEADING = re.compile(
+    "[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)  # unseen, or they turn the rest around
 _REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.A)
 _NO_MODEL = re.compile(r"imatrix|^\.", re.I)
 
@@ -100,6 +103,8 @@ def why_unsafe(path: str) -> str:
     parts = path.split("/")
     if _FORBIDDEN.search(path):
         return "the name has characters that files cannot have"
+    if _MISLEADING.search(path):
+        return "the name has characters that make it look like another one"
     if not path or len(path) > MAX_PATH_LENGTH or any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
         return "the name is empty or too long"
     if any(part in {"", ".", ".."} for part in parts) or PurePosixPath(path).is_absolute():

@@ -17,19 +17,43 @@ class Sockets:
 
     def __init__(self) -> None:
         self._sockets: list[Any] = []
+        self._connecting = threading.local()  # what this thread made last, and its double while a handshake lasts
         self._limits: set[threading.Event] = set()
         self._is_shut = False
         self._lock = threading.Lock()
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """The ``trace`` extension of a request: learns of each connection as it is made."""
+        if event.endswith("start_tls.started"):
+            self._double()
+        elif event.endswith(("start_tls.complete", "start_tls.failed")):
+            self._drop_double()
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._connecting.socket = info["return_value"].get_extra_info("socket")
+            self._watch(self._connecting.socket)
+
+    def _double(self) -> None:
+        """A handshake takes the socket away and gives another when it is done: a double can be cut meanwhile."""
+        with contextlib.suppress(OSError):
+            if (opened := getattr(self._connecting, "socket", None)) is not None:
+                self._connecting.double = opened.dup()
+                self._watch(self._connecting.double)
+
+    def _drop_double(self) -> None:
+        """The connection ends with its last socket, so the double must not outlive the handshake."""
+        double = self._connecting.__dict__.pop("double", None)
+        if double is not None:
             with self._lock:
-                self._sockets = [known for known in self._sockets if known.fileno() >= 0]
-                self._sockets.append(info["return_value"].get_extra_info("socket"))
-                is_late = self._is_shut or any(limit.is_set() for limit in self._limits)
-            if is_late:
-                self._cut()
+                self._sockets.remove(double)
+            double.close()
+
+    def _watch(self, opened: Any) -> None:
+        with self._lock:
+            self._sockets = [known for known in self._sockets if known.fileno() >= 0]
+            self._sockets.append(opened)
+            is_late = self._is_shut or any(limit.is_set() for limit in self._limits)
+        if is_late:
+            self._cut()
 
     def shut(self) -> None:
         """Cut them and all that come: who waits for one of them goes on with an error or an end."""

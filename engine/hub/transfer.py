@@ -13,8 +13,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -44,6 +44,7 @@ READ_BYTES = 1 << 20
 MAX_REFUSALS = 1  # a refusal is asked about once more: the address behind the hub's may have run out
 ALIVE_BYTES = 1024  # fewer than these in the time of a stall are none; so many of a connection are progress
 _SHA256 = re.compile(r'"?([0-9a-f]{64})"?', re.I)
+_VALIDATORS = ("x-linked-etag", "etag")  # headers that change with the content
 _NO_ROOM = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
@@ -116,8 +117,15 @@ class RetryPolicy:
         return max(asked or 0.0, min(self.longest_s, self.first_s * 2.0 ** (failures - 1)))
 
 
+OnLearned = Callable[[RemoteFile, dict[str, str]], None]
+
+
 class Transfer:
     """The transfer of one file.
+
+    What the hub's list did not say of the file, its answer may: ``on_learned`` is told, before a byte is kept, the
+    file as it is known now and the ``validators``, which tell a changed file where no hash does. They are to be
+    given again to the transfer that goes on with the part.
 
     Attributes:
         num_received: bytes that the part has.
@@ -134,6 +142,8 @@ class Transfer:
         stop: Stop | None = None,
         policy: RetryPolicy | None = None,
         on_change: Callable[[], None] = lambda: None,
+        validators: Mapping[str, str] | None = None,
+        on_learned: OnLearned = lambda file, validators: None,
     ) -> None:
         self.num_received = 0
         self.message = ""
@@ -149,6 +159,8 @@ class Transfer:
         self._size = file.size
         self._sha256 = file.sha256
         self._hash = hashlib.sha256()
+        self._validators = dict(validators or {})
+        self._on_learned = on_learned
 
     def run(self) -> None:
         """Return when the part is complete and its hash is right.
@@ -264,6 +276,18 @@ class Transfer:
         is_part = answer.response.status_code == 206
         if linked_size != str(self._size) or (is_part and size not in {0, self._size}):
             raise self._changed()
+        self._check_validators(answer)
+
+    def _check_validators(self, answer: Answer) -> None:
+        """Two files of one name and size are told apart by the hub's marks where it states no hash."""
+        given = {**answer.response.headers, **answer.linked}
+        validators = {name: given[name] for name in _VALIDATORS if given.get(name)} if not self._sha256 else {}
+        if self.num_received and any(self._validators.get(name, mark) != mark for name, mark in validators.items()):
+            raise self._changed()
+        known = replace(self._file, size=self._size, sha256=self._sha256)
+        if known != self._file or (self._validators | validators) != self._validators:
+            self._file, self._validators = known, self._validators | validators
+            self._on_learned(known, self._validators)
 
     def _append(self, answer: Answer, stream: IO[bytes], skipped: int, stop: int) -> None:
         """Write what comes up to ``stop``, but for the first ``skipped`` bytes, which are here already."""

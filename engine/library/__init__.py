@@ -5,7 +5,7 @@
     scan     one entry a model, whatever state its file is in
     repairs  what to do about a model that cannot be used
     files    import, verify, delete
-    import_names  what an imported file is called
+    import_names, import_stage  what an imported file is called; all files of a model get their places, or none
     folder_move  all of the models folder to another place
     hashes   the checksums of finished downloads, for ``verify``
 

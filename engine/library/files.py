@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -19,11 +19,11 @@ import filelock
 
 from engine.errors import DiskFullError, EngineError
 from engine.gguf import check_model_file, is_listed_name, shard_paths
-from engine.hub.download_record import COPY_PREFIX, DOWNLOADS_FOLDER, LOCK_NAME
 from engine.hub.download_work import reserve_bytes
 from engine.hub.transfer import disk_fault
 from engine.library.hashes import keep_hashes, known_hash
 from engine.library.import_names import listed_names
+from engine.library.import_stage import import_stage, place_all
 from engine.library.places import Origin, is_inside
 from engine.library.scan import FoundModel
 from engine.sizes import size_text
@@ -73,39 +73,58 @@ def import_model(path: Path, models_folder: Path, mode: ImportMode, on_progress:
     if any(source.resolve().is_relative_to(models_folder.resolve()) for source in sources):
         _check_is_listed(path, models_folder, names[list(sources).index(path)] if path in sources else names[0])
         return path
-    for target in targets:
-        if os.path.lexists(target):
+    for source, target in zip(sources, targets, strict=True):
+        if os.path.lexists(target) and not (mode is ImportMode.LINK and _is_link_to(target, source)):
             raise LibraryError(f"{target.name} is in the models folder already: rename one of the two files first.")
-    total = sum(source.stat().st_size for source in sources)
-    if mode is not ImportMode.LINK:
-        check_room(models_folder, 0 if mode is ImportMode.MOVE and is_same_disk(path, models_folder) else total)
-    undo = contextlib.ExitStack()
     try:
-        models_folder.mkdir(parents=True, exist_ok=True)
-        done = 0
-        for source, target in zip(sources, targets, strict=True):
-            if mode is ImportMode.LINK:
-                os.symlink(source.absolute(), target)
-                undo.callback(target.unlink)
-            elif mode is ImportMode.MOVE and is_same_disk(source, models_folder):
-                os.replace(source, target)
-                undo.callback(os.replace, target, source)
-            else:
-                _copy_in(source, target, models_folder, lambda n, done=done: on_progress(done + n, total))  # type: ignore[misc]
-                undo.callback(target.unlink)
-            done += target.stat().st_size
-            on_progress(done, total)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            undo.close()
-        if isinstance(error, OSError):
-            raise disk_fault(error, targets[0], total) from error
-        raise
+        if mode is ImportMode.LINK:
+            models_folder.mkdir(parents=True, exist_ok=True)
+            on_progress(1, 1)
+            _link_all(sources, targets)
+        else:
+            _bring(sources, targets, models_folder, mode, on_progress)
+    except OSError as error:
+        raise disk_fault(error, targets[0], sum(source.stat().st_size for source in sources)) from error
     if mode is ImportMode.MOVE:
         for source in sources:
             with contextlib.suppress(OSError):
                 source.unlink(missing_ok=True)
     return targets[list(sources).index(path)] if path in sources else targets[0]
+
+
+def _bring(
+    sources: Sequence[Path], targets: Sequence[Path], models_folder: Path, mode: ImportMode, on_progress: OnProgress
+) -> None:
+    """Move the files where that is a matter of names, or copy them; all get their places together."""
+    total = sum(source.stat().st_size for source in sources)
+    is_rename = mode is ImportMode.MOVE and all(is_same_disk(source, models_folder) for source in sources)
+    check_room(models_folder, 0 if is_rename else total)
+    try:
+        with import_stage(models_folder, sources[0]) as stage:
+            ready, done = list(sources), 0
+            if not is_rename:
+                for index, source in enumerate(sources):
+                    ready[index] = stage / f"{index:05d}.part"
+                    copy_file(source, ready[index], lambda n, done=done: on_progress(done + n, total))  # type: ignore[misc]
+                    done += source.stat().st_size
+            on_progress(total, total)
+            place_all(stage, list(zip(ready, targets, strict=True)))
+    except filelock.Timeout:
+        raise LibraryError(f"{sources[0].name} is being copied already.") from None
+
+
+def _link_all(sources: Sequence[Path], targets: Sequence[Path]) -> None:
+    with contextlib.ExitStack() as undo:
+        for source, target in zip(sources, targets, strict=True):
+            if not _is_link_to(target, source):
+                os.symlink(source.absolute(), target)
+                undo.callback(target.unlink)
+        undo.pop_all()
+
+
+def _is_link_to(target: Path, source: Path) -> bool:
+    """Whether an import that was killed made this link already."""
+    return target.is_symlink() and os.path.realpath(target) == os.path.realpath(source)
 
 
 def _check_is_listed(path: Path, models_folder: Path, name: str) -> None:
@@ -180,28 +199,9 @@ def delete(model: FoundModel, models_folder: Path) -> int:
     return freed
 
 
-def _copy_in(source: Path, target: Path, models_folder: Path, on_bytes: Callable[[int], None]) -> None:
-    """Copy a file by way of the downloads' folder: what a kill leaves of it is seen there, and can be deleted."""
-    name = hashlib.sha256(str(source).encode("utf-8", "surrogateescape")).hexdigest()[:20]
-    folder = models_folder / DOWNLOADS_FOLDER / f"{COPY_PREFIX}{name}"
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder / LOCK_NAME, timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise LibraryError(f"{source.name} is being copied already.") from None
-    try:
-        copy_file(source, target, on_bytes, folder / "00000.part")
-    finally:
-        lock.release()
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            folder.parent.rmdir()  # where it is empty
-
-
-def copy_file(source: Path, target: Path, on_bytes: Callable[[int], None], part: Path | None = None) -> None:
-    """Copy a file under a name that is no model's until it is whole."""
-    part = part or target.with_name(f"{target.name}.part")
+def copy_file(source: Path, target: Path, on_bytes: Callable[[int], None]) -> None:
+    """Copy a file, with its time, under a name that is no model's until it is whole."""
+    part = target if target.suffix == ".part" else target.with_name(f"{target.name}.part")
     try:
         with open(source, "rb") as reading, open(part, "wb") as writing:
             done = 0
@@ -211,9 +211,12 @@ def copy_file(source: Path, target: Path, on_bytes: Callable[[int], None], part:
                 on_bytes(done)
             writing.flush()
             os.fsync(writing.fileno())
+        status = source.stat()
+        os.utime(part, ns=(status.st_atime_ns, status.st_mtime_ns))
         os.replace(part, target)
-    finally:
+    except BaseException:
         part.unlink(missing_ok=True)
+        raise
 
 
 def check_room(folder: Path, num_bytes: int) -> None:

@@ -26,6 +26,7 @@ from engine.errors import (
 from engine.gguf import is_listed_name, open_model, present_shards, shard_of
 from engine.gguf.quantizations import model_name
 from engine.hub.names import is_repository
+from engine.library.import_stage import finish_imports
 from engine.library.places import Origin, Place, is_inside, read_small_file
 from engine.loader import tensor_type_name
 from engine.model import load_plan
@@ -113,6 +114,8 @@ class Scanner:
         found = []
         places = list(places)
         for place in places:
+            if place.origin is Origin.OWN:
+                finish_imports(place.folder)
             for candidate in _candidates(place):
                 identity = os.path.realpath(candidate.path)
                 if identity not in seen:

@@ -43,9 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         output.note(f"The work ended because the system refused it: {error.strerror or error}.")
         return 1
-    except KeyboardInterrupt:
-        output.note("Interrupted.")
-        return 130
+    except KeyboardInterrupt as interrupt:
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            output.note("Interrupted.")
+        return getattr(interrupt, "exit_code", 130)
 
 
 def _open_closed_streams() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, UnsupportedModelError
@@ -33,6 +37,18 @@ POLL_S = 0.1
 LINE_SHARE, LINE_S = 0.1, 60.0  # what must have come, or passed, between two lines of progress in a log
 
 
+class _Ended(KeyboardInterrupt):
+    """The system, or a closed terminal, ends the program: as good as Ctrl+C.
+
+    Attributes:
+        exit_code: as a shell reports the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.exit_code = 128 + number
+
+
 def add_download(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``models download``."""
     parser.add_argument("repository", metavar="OWNER/NAME", help="or the address of its page")
@@ -46,6 +62,31 @@ def add_download(parser: argparse.ArgumentParser) -> None:
 
 def download_model(arguments: argparse.Namespace, output: Output) -> int:
     """Fetch a version into the models folder, showing how far it is."""
+    with _signals_as_interrupts():
+        return _download(arguments, output)
+
+
+@contextlib.contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """Meanwhile the signals that end a program raise _Ended, except those that whoever started it had ignored."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise _Ended(number)
+
+    names = ("SIGTERM", "SIGHUP", "SIGBREAK")  # each system has some of them
+    numbers = [number for name in names if (number := getattr(signal, name, None)) is not None]
+    before = {number: signal.getsignal(number) for number in numbers}
+    taken = [number for number, handler in before.items() if handler == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
+
+
+def _download(arguments: argparse.Namespace, output: Output) -> int:
     from engine.hub.downloads import Downloads
 
     name, wanted = named_at_hub(arguments, arguments.repository)
@@ -66,11 +107,12 @@ def download_model(arguments: argparse.Namespace, output: Output) -> int:
     try:
         downloads.add(endpoint, repository.model.repository, repository.revision, version)
         _watch(downloads, done, output)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         _pause(downloads, output)
-        return 130
+        return interrupt.exit_code if isinstance(interrupt, _Ended) else 130
     finally:
-        output.end_progress()
+        with contextlib.suppress(OSError):
+            output.end_progress()
         downloads.close()
     return _print_paths(done[0].paths, done[0].size, output)
 
@@ -113,10 +155,11 @@ def _pause(downloads: Downloads, output: Output) -> None:
     """Whoever stops a download here does not want it to go on by itself when the window opens."""
     for row in downloads.rows():
         downloads.pause(row.id)
-    output.note(
-        "Interrupted: the same command goes on where this one stopped, and so does Resume in the window; "
-        "`models discard` deletes what has come."
-    )
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        output.note(
+            "Interrupted: the same command goes on where this one stopped, and so does Resume in the window; "
+            "`models discard` deletes what has come."
+        )
 
 
 def _best_version(client: HubClient, repository: HubRepository, is_anyway: bool, output: Output) -> Version:

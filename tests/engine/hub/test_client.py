@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -129,6 +131,27 @@ def test_a_repository_with_its_files(hub: LoopbackHub, model_bytes: bytes, conne
     assert version.size == len(model_bytes)
     assert [path for path, _ in repository.groups.refused] == ["../x.gguf"]
     assert client.card(repository) == "# Grüße"
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_a_card_that_comes_packed(hub: LoopbackHub, model_bytes: bytes, connect: Connect, is_sound: bool) -> None:
+    hub.add("acme/m", {"m-Q4_0.gguf": model_bytes, "README.md": b"x"})
+    body = gzip.compress(b"# A card") if is_sound else b"# A card"
+    hub.faults["store"] = [Fault(status=200, body=body, headers={"Content-Encoding": "gzip"})]
+    client = connect(hub.url)
+    repository = client.repository("acme/m")
+    if is_sound:
+        assert client.card(repository) == "# A card"
+    else:
+        with pytest.raises(HubAnswerError, match="cannot be decoded"):
+            client.card(repository)
+
+
+def test_pages_in_a_circle_show_each_model_once(hub: LoopbackHub, connect: Connect) -> None:
+    link = {"Link": f'<{hub.url}/api/models?again>; rel="next"'}
+    page = json.dumps([{"id": f"acme/m{number}", "tags": ["gguf"]} for number in (1, 2)]).encode()
+    hub.always["api"] = Fault(status=200, body=page, headers=link)
+    assert [model.repository for model in connect(hub.url).search("m", limit=20)] == ["acme/m1", "acme/m2"]
 
 
 def test_a_repository_without_a_card(hub: LoopbackHub, connect: Connect) -> None:

@@ -92,6 +92,27 @@ def test_a_real_disk_that_is_full(
     person.downloads.close()
 
 
+def test_a_disk_without_room_for_the_record_pauses(
+    person: Person, model_bytes: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All bytes came, and then the disk has none for what is known of them."""
+
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("engine.hub.download_work.write_record", no_room)
+        download = person.add()
+        row = person.wait(DownloadState.PAUSED, DownloadState.FAILED)
+    assert (row.state, row.num_received) == (DownloadState.PAUSED, len(model_bytes))
+    assert "is full: free" in row.message
+    sent = person.hub.num_sent
+    person.downloads.resume(download)
+    person.wait(DownloadState.DONE)
+    assert person.has(model_bytes)
+    assert person.hub.num_sent == sent
+
+
 def test_a_real_disk_that_is_freed_lets_it_go_on(
     hub: LoopbackHub, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,15 +166,19 @@ def test_what_is_in_the_way_is_named_before_the_download(person: Person, model_b
     assert person.has(model_bytes)
 
 
-def test_names_that_differ_in_case_alone(hub: LoopbackHub, tmp_path: Path, model_bytes: bytes) -> None:
+@pytest.mark.parametrize("names", [("m-Q4_0", "M-q4_0"), ("\u00e9-Q4_0", "e\u0301-Q4_0")])
+def test_names_that_are_one_to_many_disks(
+    hub: LoopbackHub, tmp_path: Path, model_bytes: bytes, names: tuple[str, str]
+) -> None:
+    first, second = names
     other = model_bytes[:-4] + b"abcd"
-    hub.add("acme/m", {"m-Q4_0.gguf": model_bytes, "M-q4_0.gguf": other})
+    hub.add("acme/m", {f"{first}.gguf": model_bytes, f"{second}.gguf": other})
     person = Person(hub, tmp_path / "models")
-    person.add(label="m-Q4_0")
+    person.add(label=first)
     person.wait(DownloadState.DONE)
-    with pytest.raises(DownloadError, match=r"M-q4_0.gguf cannot be stored beside m-Q4_0.gguf.*case alone"):
-        person.add(label="M-q4_0")
-    assert person.has(model_bytes)
+    with pytest.raises(DownloadError, match=f"{second}.gguf cannot be stored beside {first}.gguf.*case alone, or"):
+        person.add(label=second)
+    assert person.has(model_bytes, f"{first}.gguf")
     person.downloads.close()
 
 

@@ -62,6 +62,7 @@ def test_quality_grows_with_the_bits() -> None:
     [
         *("../../x.gguf", "/etc/x.gguf", "C:\\x.gguf", "\\\\h\\s\\x.gguf", "a\\..\\..\\x.gguf", "CON.gguf"),
         *("x.gguf:ads", "x.gguf.", "x.gguf ", "a\x00.gguf", "a" * 300 + ".gguf", "a//x.gguf", "./x.gguf", ""),
+        *("CON .gguf", "aux  .x.gguf", "a\u202egguf.exe.gguf", "a\u200b.gguf", "a\u2028b.gguf", "a\ufeff.gguf"),
         *("a/../x.gguf", "nul/x.gguf", "ü" * 120 + ".gguf", "a?.gguf", "com1", "/".join("abc" * 99)),
     ],
 )
@@ -69,7 +70,9 @@ def test_names_that_leave_the_folder_or_cannot_be_stored(path: str) -> None:
     assert why_unsafe(path)
 
 
-@pytest.mark.parametrize("path", ["x.gguf", "Q4_K_M/モデル ü.gguf", "a/b/c-00001-of-00002.gguf", "console.gguf"])
+@pytest.mark.parametrize(
+    "path", ["x.gguf", "Q4_K_M/モデル ü.gguf", "a/b/c-00001-of-00002.gguf", "console.gguf", "a\u200db.gguf"]
+)
 def test_names_that_can_be_stored(path: str) -> None:
     assert why_unsafe(path) == ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -62,6 +63,26 @@ def test_pause_wakes_a_download_that_waits_for_headers(tmp_path: Path) -> None:
         downloads.close()
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_handshake_that_drips_ends(monkeypatch: pytest.MonkeyPatch, is_cut: bool) -> None:
+    """A server's hello of 16 kB, byte by byte: the connection is in the hands of the TLS library meanwhile."""
+    monkeypatch.setattr(connection_module, "ANSWER_S", 60.0 if is_cut else 0.2)
+    with dripping_server(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xf0", b"\0") as url:
+        connection = connection_module.Connection(url.replace("http://", "https://"))
+        timer = threading.Timer(0.3, connection.cut)
+        if is_cut:
+            timer.start()
+        start = time.monotonic()
+        with (
+            pytest.raises(HubUnreachableError),
+            connection.open(f"{connection.endpoint}/x", "x"),
+        ):
+            pass
+        assert time.monotonic() - start < connection_module.CONNECT_TIMEOUT_S / 2
+        timer.cancel()
+        connection.close()
+
+
 @pytest.mark.parametrize("starts", ["right", "wrong"])
 def test_a_header_in_crumbs_is_given_up(hub: LoopbackHub, model_bytes: bytes, starts: str) -> None:
     hub.add("acme/m", {"m-Q4_0.gguf": model_bytes})
@@ -98,9 +119,11 @@ def test_one_odd_answer_throws_nothing_away(person: Person, model_bytes: bytes, 
     assert [request.range for request in person.hub.asked("store")][-1] == f"bytes=500000-{len(model_bytes) - 1}"
 
 
-def test_no_time_is_told_where_the_size_is_unknown(person: Person) -> None:
+def test_time_is_told_once_an_answer_says_the_size(person: Person, model_bytes: bytes) -> None:
     person.hub.always["store"] = Fault(pause_s=0.02)
     version = Version("Q4_0", "Q4_0", (RemoteFile("m-Q4_0.gguf", 0),))
     person.downloads.add(person.hub.url, "acme/m", person.hub.repositories["acme/m"]["sha"], version)
+    assert person.row().seconds_left is None
     row = person.wait_for(lambda row: row.bytes_per_second > 0)
-    assert row.seconds_left is None
+    assert row.size == len(model_bytes)
+    assert row.seconds_left is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -103,18 +105,27 @@ def test_progress_where_the_size_is_unknown() -> None:
     assert _progress(row) == "acme/M Q4_0: 5 MB, 2.0 MB/s"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="one process cannot send another's signals there")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_download_is_paused_listed_and_discarded(
-    home: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Path,
+    hub: LoopbackHub,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
 ) -> None:
+    """By Ctrl+C, by the system, or because the terminal's window was closed."""
     hub.always["store"] = Fault(cut_after=3_000_000)
 
     def interrupt(downloads: Downloads, *_: object) -> None:
         while not downloads.rows()[0].num_received:
             time.sleep(0.01)
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     monkeypatch.setattr("engine.terminal.download._watch", interrupt)
-    assert main(["models", "download", "acme/Smol-GGUF"]) == 130
+    before = signal.getsignal(number)
+    assert main(["models", "download", "acme/Smol-GGUF"]) == 128 + number
+    assert signal.getsignal(number) == before
     assert "`models discard` deletes what has come" in capsys.readouterr().err
     window = Downloads(home / "models", new_client)
     window.start()  # as the window does when it opens
