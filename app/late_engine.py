@@ -58,8 +58,8 @@ class LateEngine:
         with self._lock:
             if self._is_stopped:
                 return
-            engine.start()
             for command in self._waiting:
                 engine.submit(command)
             self._waiting.clear()
+            engine.start()  # and finds what the settings say, before it deletes what it may not keep
             self._engine = engine

@@ -22,7 +22,8 @@ class EngineConfig:
         kv_type: used where a load names none; the reference backend keeps float32 instead of float16.
         kv_bytes: most memory for the KV cache where a load names none; 0 is chosen from what is free.
         snapshot_folder: where conversations are kept for the next start; None keeps none.
-        snapshot_quota_bytes: most that they take on the disk, see ``SetSnapshotQuota``.
+        snapshot_quota_bytes: most that they take on the disk, see ``SetSnapshotQuota``; what is there beyond it is
+            deleted at the start, unless another quota is set before.
         speculates: verify proposed tokens where that makes more tokens a second; the tokens are the same.
     """
 

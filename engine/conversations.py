@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.cache.deletions import Deleted
 from engine.cache.history import History
 from engine.cache.restoration import Restoration
 from engine.cache.snapshot_store import SnapshotStore
@@ -23,6 +24,7 @@ from engine.kernels.backend import Backend
 from engine.protocol import RereadReason, SnapshotStorage
 
 REST_S = 1.0  # from the last work until snapshots are written
+EXIT_WAIT_S = 0.2  # for deletions at the end; what takes longer ends with the program
 POLL_S = 0.005  # between looks at the disk's thread while it writes
 
 _log = logging.getLogger(__name__)
@@ -44,7 +46,11 @@ class Reuse:
 
 
 class Conversations:
-    """History and snapshots of all conversations; without ``folder`` nothing is kept on the disk."""
+    """History and snapshots of all conversations; without ``folder`` nothing is kept on the disk.
+
+    Attributes:
+        on_deleted: called with what other programs that share the folder have deleted.
+    """
 
     def __init__(self, folder: Path | None, quota_bytes: int) -> None:
         self._history = History()
@@ -53,8 +59,14 @@ class Conversations:
         self._snapshots: Snapshots | None = None
         self._opening: dict[str, tuple[Restoration, Callable[[], None]]] = {}
         self._opened: dict[str, Restoration] = {}
+        self._jobs: set[Future[Any]] = set()  # of the disk's thread that are neither done nor a snapshot's
         self._last_work_s = time.perf_counter()
+        self.on_deleted: Callable[[Deleted], None] = lambda deleted: None
         self._on_disk("clean", lambda store: store.clean())
+
+    def keep_quota(self) -> None:
+        """Delete what is on the disk beyond the quota."""
+        self._on_disk("keep the quota", lambda store: store.trim())
 
     # ---------------------------------------------------------------------------------------------- engine
 
@@ -64,7 +76,14 @@ class Conversations:
         self._snapshots = None
         if self._store is not None and key:
             self._snapshots = Snapshots(
-                self._store, self._disk, key, self._history, engine.kv_cache, backend, engine.prompt_logits
+                self._store,
+                self._disk,
+                key,
+                self._history,
+                engine.kv_cache,
+                backend,
+                engine.prompt_logits,
+                lambda deleted: self.on_deleted(deleted),
             )
 
     def stop_engine(self, flush_s: float) -> None:
@@ -83,8 +102,9 @@ class Conversations:
         self._snapshots = None
 
     def close(self) -> None:
-        """End the disk's thread after what it is doing."""
-        self._disk.shutdown(wait=False, cancel_futures=True)
+        """End the disk's thread after what it still has to do, and wait a little for that; deletions are done."""
+        self._disk.shutdown(wait=False)
+        wait(list(self._jobs), EXIT_WAIT_S)
 
     # -------------------------------------------------------------------------------------------- requests
 
@@ -190,7 +210,9 @@ class Conversations:
     # --------------------------------------------------------------------------------------------- storage
 
     def forget(self, conversation_id: str) -> None:
-        """Delete what is kept of a conversation."""
+        """Delete what is kept of a conversation. Its requests, which would be remembered, are others' affair."""
+        if not conversation_id:
+            return
         self._history.forget(conversation_id)
         if self._snapshots is not None:
             self._snapshots.forget(conversation_id)
@@ -206,10 +228,9 @@ class Conversations:
         """Keep at most so many bytes on the disk; 0 deletes all and keeps nothing."""
         if self._store is not None:
             self._store.quota_bytes = quota_bytes
-        if quota_bytes == 0:
-            self.clear()
-        else:
-            self._on_disk("keep the quota", lambda store: store.trim())
+        if quota_bytes == 0 and self._snapshots is not None:
+            self._snapshots.forget_all()
+        self.keep_quota()
 
     def ask_storage(self, answer: Callable[[SnapshotStorage], None]) -> None:
         """Find out what the snapshots take, after what is being written; ``answer`` is called on any thread."""
@@ -232,8 +253,11 @@ class Conversations:
         if store is None:
             return
 
-        def log_failure(done: Future[Any]) -> None:
+        def end(done: Future[Any]) -> None:
+            self._jobs.discard(done)
             if not done.cancelled() and (error := done.exception()) is not None:
                 _log.warning("could not %s: %s", what, error)
 
-        self._disk.submit(job, store).add_done_callback(log_failure)
+        future = self._disk.submit(job, store)
+        self._jobs.add(future)
+        future.add_done_callback(end)

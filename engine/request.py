@@ -110,7 +110,7 @@ class Request:
         request_id: of the command.
         sequence: its tokens in the engine; None until ``begin``.
         num_completion_tokens: tokens taken up so far, an end token included.
-        conversation_id: that it belongs to; may be empty.
+        conversation_id: that it belongs to; empty for none, or for one that was deleted meanwhile.
         reuse: what of its prompt was not read, known once it has started.
         has_format: the answer must have a form, so that preparing may take longer.
     """

@@ -61,6 +61,7 @@ class RequestDesk:
         self._requests: dict[str, Request] = {}
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
+        conversations.on_deleted = lambda deleted: self.forget(deleted.has)
 
     # ---------------------------------------------------------------------------------------------- engines
 
@@ -113,6 +114,12 @@ class RequestDesk:
         """Change whose turn it is, where there is a request of that name."""
         if request_id in self._requests:
             self._requests[request_id].set_priority(priority)
+
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        """Let requests go on as nobody's whose conversations are deleted: nothing of them will be remembered."""
+        for request in self._requests.values():
+            if is_meant(request.conversation_id):
+                request.conversation_id = ""
 
     def count_tokens(self, command: CountTokens) -> None:
         """Count the tokens of a text on another thread, and answer."""

@@ -7,7 +7,11 @@ from engine.plain_data import dataclass
 
 @dataclass(frozen=True)
 class ForgetConversation:
-    """Delete what is kept of a conversation on the disk and in the engine's history."""
+    """Delete what is kept of a conversation on the disk and in the engine's history.
+
+    Its requests go on, and nothing of them is kept when they end; programs that share the snapshot folder keep
+    nothing of it either. A request that comes after this begins it anew.
+    """
 
     conversation_id: str
 

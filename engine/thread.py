@@ -124,11 +124,13 @@ class _Worker:
 
     def run(self) -> None:
         """Take commands and step until ``Shutdown``."""
+        self._take_commands(waits=False)
+        self._conversations.keep_quota()  # that of the configuration, or of a command that was there first
         while not self._is_stopping:
             self._take_commands()
             if self._conversations.is_opening:
                 self._conversations.advance()
-            if self._engine is not None and self._engine.has_work and not self._is_stopping:
+            if self._engine is not None and self._has_steps and not self._is_stopping:
                 self._step(self._engine)
                 self._conversations.note_work()
         self._conversations.close()
@@ -150,14 +152,18 @@ class _Worker:
             case EjectModel() | LoadModel() | Shutdown():
                 engine.interrupt()
 
+    @property
+    def _has_steps(self) -> bool:
+        return self._engine is not None and self._engine.has_work
+
     # ------------------------------------------------------------------------------------------- commands
 
-    def _take_commands(self) -> None:
+    def _take_commands(self, waits: bool = True) -> None:
         """Handle all messages that are there; wait for one when there is nothing to compute.
 
         A wait is used to write snapshots, a little at a time.
         """
-        has_work = self._conversations.is_opening or (self._engine is not None and self._engine.has_work)
+        has_work = not waits or self._conversations.is_opening or self._has_steps
         while not self._is_stopping:
             try:
                 sent_s, message = self._inbox.get(not has_work, None if has_work else self._conversations.rest_s)
@@ -191,7 +197,7 @@ class _Worker:
             case LoadModel():
                 self._load(message)
             case ForgetConversation(conversation_id):
-                self._conversations.forget(conversation_id)
+                self._forget(conversation_id)
             case SetSnapshotQuota(quota_bytes):
                 self._conversations.set_quota(quota_bytes)
             case ClearSnapshots():
@@ -214,6 +220,13 @@ class _Worker:
                 self._loaded(message)
             case _Done(then):
                 then()
+
+    def _forget(self, conversation_id: str) -> None:
+        """Delete what is kept of a conversation, and keep nothing of its requests when they end."""
+        if conversation_id:
+            self._requests.forget(lambda each: each == conversation_id)
+            self._drafts.stop(conversation_id)
+            self._conversations.forget(conversation_id)
 
     def _in_background(self, job: Callable[[], T], then: Callable[[Future[T]], None]) -> None:
         """Run ``job`` on the text thread, after those before it, and then ``then`` on this one."""

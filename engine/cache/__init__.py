@@ -7,5 +7,6 @@ memory_plan                 how many blocks there are
 prompt_logits               the logits after the last few prompts
 history                     what was read for which conversation
 snapshot_file, _store, _key one file; the folder with its quota; what a snapshot is valid for
+deletions, folder_lock      what is deleted stays deleted, whichever program held it
 snapshots, restoration      conversations to the disk, and back a few megabytes at a time
 """

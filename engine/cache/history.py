@@ -7,7 +7,7 @@ in the KV cache or on the disk is others' affair.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,6 +60,11 @@ class History:
     def forget(self, conversation_id: str) -> None:
         """Drop a conversation; unknown ones are ignored."""
         self._conversations.pop(conversation_id, None)
+
+    def forget_where(self, is_meant: Callable[[str], bool]) -> None:
+        """Drop the conversations whose ids are meant."""
+        for conversation_id in list(filter(is_meant, self._conversations)):
+            self.forget(conversation_id)
 
     def branches(self, conversation_id: str) -> list[TokenIds]:
         """What this engine computed for a conversation, the newest first."""

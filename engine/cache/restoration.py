@@ -194,8 +194,12 @@ class Restoration:
         return holder.parent == own.parent and holder.token_ids[:count] == own.token_ids[:count]
 
     def _read(self, file: SnapshotFile, record: AttachmentRecord) -> npt.NDArray[np.uint8] | None:
+        """What is attached, if it is sound; otherwise the file goes."""
         try:
-            return file.read_attachment(record)
+            data = file.read_attachment(record)
         except DamagedSnapshotError:
+            data = None
+        if data is None or (record.kind is AttachmentKind.LOGITS and not np.isfinite(data.view(np.float32)).all()):
             self._on_damaged(file)
             return None
+        return data

@@ -7,6 +7,9 @@ A block is named by its prefix: the hash of its parent's name and its own tokens
 files of one conversation fit together whatever their order. The header's hash and the checksum of each block and
 attachment find damage; whatever does not fit raises ``DamagedSnapshotError`` and is to be computed anew. The file
 is read, not mapped: reading a map beyond the end of a file that someone shortened ends the process.
+
+Every count, size, name and place in the header is checked against the others and the file; what only the model
+tells, how long its states and logits are, is checked by who takes them over.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -64,8 +68,17 @@ class DamagedSnapshotError(Exception):
 
 def block_name(parent: bytes, token_ids: Sequence[int]) -> bytes:
     """Name of the block that holds ``token_ids`` after the block ``parent``; ``ROOT_NAME`` is the empty prefix."""
-    tokens = np.asarray(token_ids, dtype="<i4").tobytes()
+    return _name(parent, np.asarray(token_ids, dtype="<i4").tobytes())
+
+
+def _name(parent: bytes, tokens: bytes) -> bytes:
     return hashlib.blake2b(parent + tokens, digest_size=NAME_BYTES).digest()
+
+
+def blocks_offset(num_blocks: int, num_attachments: int) -> int:
+    """Bytes before the first block of a file with so many records."""
+    header_bytes = _FIXED.size + num_blocks * _BLOCK.itemsize + num_attachments * _ATTACHMENT.itemsize
+    return -(-(_PREFIX.size + header_bytes) // PAGE_BYTES) * PAGE_BYTES
 
 
 @dataclass(frozen=True)
@@ -123,6 +136,13 @@ class SnapshotFile:
     attachments: tuple[AttachmentRecord, ...]
     _offset: int
     _checksums: npt.NDArray[np.uint32]
+    _token_range: tuple[int, int]
+
+    def fits(self, vocab_size: int, state_bytes: int) -> bool:
+        """Whether its tokens are a model's, and its logits and states as long as that model's."""
+        lengths = {AttachmentKind.LOGITS: 4 * vocab_size, AttachmentKind.STATE: state_bytes}
+        has_lengths = all(0 < each.num_bytes == lengths[each.kind] for each in self.attachments)
+        return has_lengths and self._token_range[0] >= 0 and self._token_range[1] < vocab_size
 
     def read_blocks(self, first: int, out: npt.NDArray[np.uint8]) -> int:
         """Read blocks from index ``first`` into ``out``, (blocks, block_bytes) uint8, contiguous.
@@ -167,16 +187,16 @@ def read_snapshot(path: Path, key: bytes, block_bytes: int) -> SnapshotFile:
     sizes = num_blocks * _BLOCK.itemsize, num_attachments * _ATTACHMENT.itemsize
     if len(header) != _FIXED.size + sum(sizes) or own_file_bytes != file_bytes:
         raise DamagedSnapshotError("its length is not what the header says")
-    blocks = np.frombuffer(header, _BLOCK, num_blocks, _FIXED.size)
-    attachments = np.frombuffer(header, _ATTACHMENT, num_attachments, _FIXED.size + sizes[0])
-    return SnapshotFile(
-        path,
-        block_bytes,
-        tuple(_block_records(blocks)),
-        tuple(_attachment_records(attachments, offset + num_blocks * block_bytes, file_bytes)),
-        offset,
-        blocks["checksum"].copy(),
-    )
+    if offset % PAGE_BYTES or offset < blocks_offset(num_blocks, num_attachments):
+        raise DamagedSnapshotError("its blocks do not begin behind the header")
+    rows = np.frombuffer(header, _BLOCK, num_blocks, _FIXED.size)
+    blocks = tuple(_block_records(rows))
+    attached = np.frombuffer(header, _ATTACHMENT, num_attachments, _FIXED.size + sizes[0])
+    attachments = tuple(_attachment_records(attached, offset + num_blocks * block_bytes, file_bytes))
+    _check_places(blocks, attachments)
+    tokens = rows["token_ids"]  # with zeros behind those of a block that is not full
+    token_range = (int(tokens.min()), int(tokens.max())) if num_blocks else (0, 0)
+    return SnapshotFile(path, block_bytes, blocks, attachments, offset, rows["checksum"].copy(), token_range)
 
 
 def _read_header(file: BinaryIO, file_bytes: int) -> bytes:
@@ -193,13 +213,21 @@ def _read_header(file: BinaryIO, file_bytes: int) -> bytes:
 
 
 def _block_records(rows: npt.NDArray[np.void]) -> Iterator[BlockRecord]:
+    """The records, each with the name that its tokens after its parent's have."""
     names, parents = rows["name"].tobytes(), rows["parent"].tobytes()
+    tokens, row_bytes = rows["token_ids"].tobytes(), BLOCK_SIZE * 4
     for index, (token_ids, num_tokens) in enumerate(zip(rows["token_ids"].tolist(), rows["num_tokens"].tolist())):
         place = slice(index * NAME_BYTES, (index + 1) * NAME_BYTES)
-        yield BlockRecord(names[place], parents[place], tuple(token_ids[:num_tokens]))
+        parent, name = parents[place], names[place]
+        if not 0 < num_tokens <= BLOCK_SIZE:
+            raise DamagedSnapshotError(f"a block holds 1 to {BLOCK_SIZE} tokens, not {num_tokens}")
+        if name != _name(parent, tokens[index * row_bytes : index * row_bytes + 4 * num_tokens]):
+            raise DamagedSnapshotError("a block does not hold the tokens of its name")
+        yield BlockRecord(name, parent, tuple(token_ids[:num_tokens]))
 
 
 def _attachment_records(rows: npt.NDArray[np.void], offset: int, file_bytes: int) -> list[AttachmentRecord]:
+    """The records, one behind the other from ``offset`` to the end of the file."""
     records: list[AttachmentRecord] = []
     for row in rows:
         num_tokens, num_bytes, checksum = int(row["num_tokens"]), int(row["num_bytes"]), int(row["checksum"])
@@ -212,7 +240,21 @@ def _attachment_records(rows: npt.NDArray[np.void], offset: int, file_bytes: int
             AttachmentRecord(AttachmentKind(kind), row["name"].tobytes(), num_tokens, offset, num_bytes, checksum)
         )
         offset += num_bytes
+    if offset != file_bytes:
+        raise DamagedSnapshotError("its length is not that of what it holds")
     return records
+
+
+def _check_places(blocks: Sequence[BlockRecord], attachments: Sequence[AttachmentRecord]) -> None:
+    """Raise DamagedSnapshotError where a block follows half a one, or something is attached beyond its block."""
+    lengths = {block.name: len(block.token_ids) for block in blocks}
+    if len(lengths) < len(blocks):
+        raise DamagedSnapshotError("a block is there twice")
+    if any(lengths.get(block.parent, BLOCK_SIZE) < BLOCK_SIZE for block in blocks):
+        raise DamagedSnapshotError("a block follows one that is not full")
+    for each in attachments:
+        if each.num_tokens == 0 or (each.num_tokens - 1) % BLOCK_SIZE >= lengths.get(each.name, BLOCK_SIZE):
+            raise DamagedSnapshotError("something is attached beyond the tokens of its block")
 
 
 def _read_into(file: BinaryIO, out: npt.NDArray[np.uint8]) -> int:
@@ -245,15 +287,15 @@ class SnapshotWriter:
         attachments: Sequence[Attachment] = (),
     ) -> None:
         self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+        unique = secrets.token_hex(4)  # another program may write to the same name
+        self._temporary = path.with_name(f".{path.name}.{unique}.{os.getpid()}{TEMPORARY_SUFFIX}")
         self._key = key
         self._block_bytes = block_bytes
         self._records = records
         self.num_blocks = len(records)
         self._attachments = attachments
         self._checksums: list[int] = []
-        header_bytes = _FIXED.size + len(records) * _BLOCK.itemsize + len(attachments) * _ATTACHMENT.itemsize
-        self._offset = -(-(_PREFIX.size + header_bytes) // PAGE_BYTES) * PAGE_BYTES
+        self._offset = blocks_offset(len(records), len(attachments))
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = open(self._temporary, "wb", opener=_open_private)  # noqa: SIM115
         self._file.seek(self._offset)
@@ -263,8 +305,19 @@ class SnapshotWriter:
         self._file.write(data.reshape(-1).data)
         self._checksums += [zlib.crc32(block.data) for block in data]
 
-    def finish(self) -> None:
-        """Write attachments and header, bring all to the disk, and give the file its name."""
+    @property
+    def folder(self) -> Path:
+        return self._path.parent
+
+    def finish(self, path: Path | None = None) -> None:
+        """Give the file its name, or that of ``path`` in the same folder, once it is sealed."""
+        if not self._file.closed:
+            self.seal()
+        os.replace(self._temporary, path or self._path)
+        sync_folder(self.folder)
+
+    def seal(self) -> None:
+        """Write attachments and header and bring all to the disk, under the temporary name still."""
         rows = np.zeros(len(self._attachments), _ATTACHMENT)
         for row, each in zip(rows, self._attachments, strict=True):
             self._file.write(each.data.reshape(-1).data)
@@ -283,8 +336,6 @@ class SnapshotWriter:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        os.replace(self._temporary, self._path)
-        _sync_folder(self._path.parent)
 
     def abort(self) -> None:
         """Leave no trace."""
@@ -307,8 +358,8 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Bring a new name to the disk, where the system can."""
+def sync_folder(folder: Path) -> None:
+    """Bring new names in a folder to the disk, and that others are gone, where the system can."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

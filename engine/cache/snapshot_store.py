@@ -6,22 +6,28 @@ Each write adds a file with what is new; the files of a conversation together ar
 the model and for all that its keys and values depend on, so a snapshot of another model is not found. When the
 quota is reached, the conversations used longest ago give way. Names of folders are hashes. All methods may raise
 OSError unless they say otherwise.
+
+Several programs may share the folder. Files get their names and go under its lock, and what one of them has deleted
+none of the others writes afterwards: see ``deletions``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import psutil
 
+from engine.cache.deletions import ALL, Deletions, conversation_name
+from engine.cache.folder_lock import folder_lock
 from engine.cache.snapshot_file import (
     FORMAT,
     SUFFIX,
@@ -32,10 +38,13 @@ from engine.cache.snapshot_file import (
     DamagedSnapshotError,
     SnapshotFile,
     SnapshotWriter,
+    blocks_offset,
     read_snapshot,
+    sync_folder,
 )
 
 MIN_FREE_BYTES = 1 << 30  # of the disk, which snapshots leave to others
+LOCK_WAIT_S = 2.0  # for another program, which holds the lock for milliseconds; without it nothing is written
 MAX_FILES = 16  # of one conversation; then they are joined
 MAX_HEADERS = 128  # kept in memory
 MAX_LOGITS = 8  # of a conversation: after its last prompts, whose answers may be wanted anew
@@ -49,15 +58,19 @@ class SnapshotStore:
 
     Attributes:
         quota_bytes: of all files together; 0 keeps nothing.
+        deletions: what programs that share the folder have deleted.
     """
 
     def __init__(self, folder: Path, quota_bytes: int) -> None:
         self.quota_bytes = quota_bytes
+        self.deletions = Deletions(folder / "deleted")
         self._folder = folder
         self._headers: dict[Path, tuple[tuple[int, int, int], SnapshotFile]] = {}
 
     def clean(self) -> None:
-        """Remove what no reader wants: files that a killed process left half written, folders of other versions."""
+        """Remove what no reader wants: what a killed program left half written or half deleted, other versions."""
+        if not self._folder.is_dir():
+            return
         for folder in _folders(self._folder):
             if not folder.name.startswith(f"{FORMAT}-"):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -65,6 +78,10 @@ class SnapshotStore:
             match = _TEMPORARY.fullmatch(path.name)
             if match is None or not psutil.pid_exists(int(match[1])):
                 path.unlink(missing_ok=True)
+        with self._locked():
+            for name in self.deletions.unfinished():
+                self._delete(name)
+            self.deletions.shorten()
 
     def files(self, key: bytes, conversation_id: str, block_bytes: int) -> list[SnapshotFile]:
         """The sound files of a conversation, oldest first; marks it as used and removes others. Never raises."""
@@ -95,30 +112,58 @@ class SnapshotStore:
         quarter of the room at most: without them one token is read, without blocks all are.
         """
         folder = self._conversation_folder(key, conversation_id)
-        wanted = _num_bytes(attachments) + len(records) * block_bytes
-        room = self._make_room(wanted, folder)
-        attachments = _affordable(attachments, room)
-        room -= _num_bytes(attachments)
-        records = records[: max(0, room // max(1, block_bytes))]
-        if room < 0 or not (records or attachments):
-            return None
-        return SnapshotWriter(_next_path(folder), key, block_bytes, records, attachments)
+        with self._locked() as is_locked:
+            if not is_locked:
+                return None
+            wanted = _num_bytes(attachments) + len(records) * block_bytes
+            room = self._make_room(wanted + blocks_offset(len(records), len(attachments)), folder)
+            attachments = _affordable(attachments, room - blocks_offset(0, len(attachments)))
+            room -= _num_bytes(attachments)
+
+            def num_bytes(num_blocks: int) -> int:
+                return blocks_offset(num_blocks, len(attachments)) + num_blocks * block_bytes
+
+            num_blocks = bisect_right(range(len(records) + 1), room, key=num_bytes) - 1
+            if num_blocks < 0 or not (num_blocks or attachments):
+                return None
+            return SnapshotWriter(_next_path(folder), key, block_bytes, records[:num_blocks], attachments)
+
+    def publish(
+        self, writer: SnapshotWriter, conversation_id: str, heard: int, replaced: Collection[Path] = ()
+    ) -> None:
+        """End a file that has all its blocks, and remove those that it replaces.
+
+        The file goes instead if another program has deleted the conversation since ``heard``.
+        """
+        writer.seal()
+        with self._locked() as is_locked:
+            if not is_locked or self.deletions.since(heard).concerns(conversation_id):
+                writer.abort()
+                return
+            writer.finish(_next_path(writer.folder))
+            for path in replaced:
+                path.unlink(missing_ok=True)
+            self._make_room(0, writer.folder)  # another program may have written meanwhile, too
 
     def forget(self, conversation_id: str) -> None:
-        """Delete all snapshots of a conversation."""
-        for folder in self._conversation_folders(conversation_id):
-            shutil.rmtree(folder)
-            with contextlib.suppress(OSError):
-                folder.parent.rmdir()  # the last one of its model
+        """Delete all snapshots of a conversation; none of what any program knows of it now will be written."""
+        with self._locked():
+            self._delete(conversation_name(conversation_id))
 
     def clear(self) -> None:
-        """Delete all snapshots."""
-        for folder in _folders(self._folder):
-            shutil.rmtree(folder)
+        """Delete all snapshots; none of what any program knows now will be written."""
+        with self._locked():
+            self._delete(ALL)
 
     def trim(self) -> None:
         """Delete the conversations used longest ago until the quota is kept."""
-        self._make_room(0, None)
+        if not _folders(self._folder):
+            return
+        if self.quota_bytes == 0:
+            self.clear()
+            return
+        with self._locked():
+            self._make_room(0, None)
 
     def usage(self) -> tuple[int, int]:
         """Bytes on the disk, and conversations. Never raises."""
@@ -127,14 +172,15 @@ class SnapshotStore:
 
     def compact(self, key: bytes, conversation_id: str, block_bytes: int) -> None:
         """Join the files of a conversation once there are many, leaving out what newer blocks contain."""
-        folder = self._conversation_folder(key, conversation_id)
-        if len(list(_snapshots(folder))) < MAX_FILES:
+        folder, heard = self._conversation_folder(key, conversation_id), self.deletions.position
+        if len(list(_snapshots(folder))) < MAX_FILES or self._room_on_disk() < _size(folder):
             return
         files = self.files(key, conversation_id, block_bytes)
         blocks = {block.name: (file, index) for file in files for index, block in enumerate(file.blocks)}
         heirs = _heirs([file.blocks[index] for file, index in blocks.values()])
         kept = [file.blocks[index] for name, (file, index) in blocks.items() if name not in heirs]
         attachments = _newest_attachments(files, heirs)
+        replaced = {file.path for file in files}
         writer = SnapshotWriter(_next_path(folder), key, block_bytes, kept, attachments)
         try:
             buffer = np.empty((1, block_bytes), np.uint8)
@@ -143,15 +189,15 @@ class SnapshotStore:
                 if file.read_blocks(index, buffer) == 0:
                     raise DamagedSnapshotError(str(file.path))
                 writer.append(buffer)
-            writer.finish()
+            self.publish(writer, conversation_id, heard, replaced)
         except DamagedSnapshotError as error:
             _log.warning("snapshot %s is damaged, so all of its conversation goes", error)
             writer.abort()
+            for path in replaced:
+                path.unlink(missing_ok=True)
         except BaseException:
             writer.abort()
             raise
-        for path in {*_snapshots(folder)} & {file.path for file in files}:
-            path.unlink(missing_ok=True)
 
     def _read(self, path: Path, key: bytes, block_bytes: int) -> SnapshotFile | None:
         """A file's header, remembered as long as the file is the same; None where it is damaged."""
@@ -182,23 +228,40 @@ class SnapshotStore:
         for folder in sorted((folder for folder in folders if folder != keep), key=_last_used):
             if used + wanted <= self.quota_bytes:
                 break
-            shutil.rmtree(folder)
-            used -= sizes[folder]
+            _remove_folder(folder)
+            used -= sizes[folder] - _size(folder)
+        return max(0, min(self.quota_bytes - used, self._room_on_disk()))
+
+    def _room_on_disk(self) -> int:
+        return shutil.disk_usage(self._folder).free - MIN_FREE_BYTES
+
+    def _locked(self) -> AbstractContextManager[bool]:
+        """The lock of the folder, which is made where there is none."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        free = shutil.disk_usage(self._folder).free - MIN_FREE_BYTES
-        return max(0, min(self.quota_bytes - used, free))
+        return folder_lock(self._folder, LOCK_WAIT_S)
+
+    def _delete(self, name: str) -> None:
+        """Delete a conversation, or all of them, and let the others know; begun is noted first, then done."""
+        self.deletions.begin(name)
+        folders = [folder for model in _folders(self._folder) for folder in _folders(model)]
+        for folder in folders:
+            if name in {ALL, folder.name}:
+                _remove_folder(folder)
+        for path in list(self._headers):
+            if name in {ALL, path.parent.name}:
+                self._headers.pop(path, None)
+        left = [folder for folder in folders if name in {ALL, folder.name} and any(_snapshots(folder))]
+        if left:
+            raise OSError(f"{len(left)} folders of snapshots cannot be deleted, {left[0]} among them")
+        self.deletions.end(name)
 
     def _conversation_folder(self, key: bytes, conversation_id: str) -> Path:
-        return self._folder / f"{FORMAT}-{key.hex()[:32]}" / _folder_name(conversation_id)
+        return self._folder / f"{FORMAT}-{key.hex()[:32]}" / conversation_name(conversation_id)
 
     def _conversation_folders(self, conversation_id: str) -> list[Path]:
         """Those of all models that exist."""
-        folders = [model / _folder_name(conversation_id) for model in _folders(self._folder)]
+        folders = [model / conversation_name(conversation_id) for model in _folders(self._folder)]
         return [folder for folder in folders if folder.is_dir()]
-
-
-def _folder_name(conversation_id: str) -> str:
-    return hashlib.blake2b(conversation_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _folders(parent: Path) -> list[Path]:
@@ -215,6 +278,17 @@ def _snapshots(folder: Path) -> Iterator[Path]:
     except OSError:
         names = []
     return (folder / name for name in names)
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a conversation's folder, and its model's when it was the last; what cannot be removed stays."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with contextlib.suppress(OSError):
+            path.unlink()
+    with contextlib.suppress(OSError):
+        sync_folder(folder)
+        folder.rmdir()
+        folder.parent.rmdir()
 
 
 def _next_path(folder: Path) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.cache.deletions import Deleted
 from engine.cache.history import History, TokenIds
 from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
@@ -44,6 +45,7 @@ class Snapshots:
     """The snapshots of one engine's conversations.
 
     ``key`` stands for everything that the KV cache's contents depend on. ``disk`` runs jobs in order on one thread.
+    ``on_deleted`` is called with what other programs have deleted, once this has forgotten it.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Snapshots:
         kv_cache: KVCache,
         backend: Backend,
         prompt_logits: PromptLogits,
+        on_deleted: Callable[[Deleted], None] = lambda deleted: None,
     ) -> None:
+        self._on_deleted = on_deleted
         self._store = store
         self._disk = disk
         self._key = key
@@ -104,7 +108,9 @@ class Snapshots:
             self._job.advance()
             if self._job.is_done:
                 self._job = None
-        elif self._unwritten:
+            return
+        self._hear_of_deletions()
+        if self._unwritten:
             conversation_id = next(iter(self._unwritten))
             del self._unwritten[conversation_id]
             self._job = self._make_job(conversation_id)
@@ -139,7 +145,14 @@ class Snapshots:
         self._disk.submit(file.path.unlink, missing_ok=True)
 
     def _files(self, conversation_id: str) -> list[SnapshotFile]:
-        return self._store.files(self._key, conversation_id, self._backend.block_bytes)
+        """The files of a conversation that can be this model's; others that say they are go."""
+        fitting = []
+        for file in self._store.files(self._key, conversation_id, self._backend.block_bytes):
+            if file.fits(self._backend.vocab_size, self._backend.state_bytes):
+                fitting.append(file)
+            else:
+                self._remove(file)
+        return fitting
 
     def _make_job(self, conversation_id: str) -> _Job | None:
         """A job that writes what the tree has of a conversation and the disk has not."""
@@ -164,6 +177,14 @@ class Snapshots:
             return None
         parts = missing, list(attachments.values())
         return _Job(self._disk, self._store, self._key, conversation_id, self._backend, *parts)
+
+    def _hear_of_deletions(self) -> None:
+        """Write nothing more of what another program has deleted since the last look."""
+        deleted = self._store.deletions.news()
+        if deleted.names or deleted.is_all:
+            self._unwritten = {each: None for each in self._unwritten if not deleted.concerns(each)}
+            self._history.forget_where(deleted.has)
+            self._on_deleted(deleted)
 
     def _named_path(self, branch: TokenIds) -> list[tuple[BlockRecord, Node]]:
         named = []
@@ -220,11 +241,12 @@ class _Job:
         self._next = 0
         self._is_ending = False
         self._writer: SnapshotWriter | None = None
-        self._compact: Callable[[], None] = lambda: store.compact(key, conversation_id, backend.block_bytes)
+        place = key, conversation_id, backend.block_bytes
+        heard = store.deletions.heard
+        self._publish: Callable[[SnapshotWriter], None] = lambda each: store.publish(each, conversation_id, heard)
+        self._compact: Callable[[], None] = lambda: store.compact(*place)
         records = [record for record, _ in blocks]
-        self._future: Future[Any] = disk.submit(
-            store.begin, key, conversation_id, backend.block_bytes, records, attachments
-        )
+        self._future: Future[Any] = disk.submit(store.begin, *place, records, attachments)
 
     def advance(self) -> None:
         """Copy some blocks, once the disk has those before."""
@@ -279,5 +301,5 @@ class _Job:
     def _finish(self, writer: SnapshotWriter, appended: Future[Any]) -> None:
         """On the disk's thread, after the last blocks."""
         appended.result()  # raises where the disk is full
-        writer.finish()
+        self._publish(writer)
         self._compact()

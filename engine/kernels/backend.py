@@ -41,6 +41,7 @@ class Backend(Protocol):
     """Executes the plan it was made for. Not thread-safe, but for ``interrupt``: one step at a time."""
 
     max_batch_tokens: int
+    vocab_size: int  # of a row of logits
     kv_bytes: int  # of the KV cache when all its blocks are written
     block_bytes: int  # of one block in all layers
     kv_format: str  # equal only where another backend would write the same bytes: layout, type, kernels

@@ -111,6 +111,7 @@ class ReferenceBackend:
     ) -> None:
         """``kv_type`` is what the KV cache rounds to; ``max_weight_bytes`` bounds the dequantised matrices kept."""
         self.max_batch_tokens = max_batch_tokens
+        self.vocab_size = plan.vocab_size
         self.num_blocks = num_blocks
         self.num_states = num_states if plan.state_sizes else 0
         self.state_bytes = plan.state_bytes

@@ -10,8 +10,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine import EngineConfig, conversations
@@ -26,7 +28,7 @@ from engine.protocol import (
     SnapshotStorage,
 )
 from engine.sampling.params import SamplingParams
-from tests.engine.fake_model import FakeLoads, answer
+from tests.engine.fake_model import END, FakeLoads, answer
 from tests.integration.engine_events import EventLog, engine_thread
 
 KEY = bytes(32)
@@ -108,6 +110,35 @@ def test_files_cut_at_any_length(tmp_path: Path) -> None:
         with _started(tmp_path) as log:
             _ask(log, "castle")
             _ask(log, "castle", "And then?")
+
+
+@pytest.mark.parametrize("vocab_size", [1, END - 1, END + 1, 200, 0])
+def test_logits_of_another_length_are_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocab_size: int
+) -> None:
+    """Also where all checksums are right; 0 stands for logits of the right length of which one is no number."""
+    rows: list[int] = []
+
+    def change(self: snapshot_file.SnapshotWriter) -> None:
+        row = np.full(vocab_size or END, 9.0 if vocab_size else np.nan, np.float32)
+        rows.append(row.size)
+        attachments = [replace(each, data=row.view(np.uint8)) for each in self._attachments]
+        assert attachments, "a prompt's logits are kept"
+        self._attachments = attachments
+        seal(self)
+
+    with monkeypatch.context() as forged:
+        seal = snapshot_file.SnapshotWriter.seal
+        forged.setattr(snapshot_file.SnapshotWriter, "seal", change)
+        with _started(tmp_path) as log:
+            _ask(log, "castle")
+    assert rows
+    with _started(tmp_path) as log:
+        stats = _ask(log, "castle")
+        assert stats.num_snapshot_tokens <= len(TALES["castle"]) - 1
+        _ask(log, "castle", "And then?")
+        assert log.thread._worker._engine is not None
+        log.thread._worker._engine.kv_cache.check_integrity()
 
 
 @pytest.mark.parametrize("method", ["append", "finish", "__init__"])

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from engine import EngineConfig, conversations
+from engine import EngineConfig, EngineThread, conversations
 from engine.cache import restoration, snapshot_store
 from engine.model.plan import BLOCK_SIZE
 from engine.protocol import (
     AbortRequest,
     AskSnapshotStorage,
     ClearSnapshots,
+    Delta,
     EjectModel,
     ForgetConversation,
     GenerateRequest,
@@ -207,6 +208,96 @@ def test_forgetting_needs_no_model(tmp_path: Path) -> None:
         assert _storage(log).num_conversations == 1
         log.submit(ForgetConversation("chat"))
         _wait_for_storage(log, 0)
+
+
+@pytest.mark.parametrize("moment", ["running", "stopped", "stopping", "waiting for a model", "in another program"])
+def test_what_is_forgotten_while_it_is_answered_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Nothing of the request stays when it ends, at once or later; what begins after that is kept again."""
+    loads = FakeLoads(snapshot_key=KEY)
+    loads.before_run = lambda slices: time.sleep(0.003)
+    sampling = SamplingParams(temperature=0)
+    request = GenerateRequest("a", prompt=TALE, sampling=sampling, max_tokens=30, conversation_id="secret")
+    if moment == "waiting for a model":
+        loads.hold.set()
+    with engine_thread(EngineConfig(snapshot_folder=tmp_path), load=loads) as log:
+        log.submit(LoadModel(MODEL), request)
+        match moment:
+            case "running":
+                log.wait(Delta)
+                log.submit(ForgetConversation("secret"))
+            case "stopped":
+                log.wait(Delta)
+                log.submit(AbortRequest("a"), ForgetConversation("secret"))
+            case "stopping":
+                log.wait(Delta)
+                log.submit(ForgetConversation("secret"), AbortRequest("a"))
+            case "waiting for a model":
+                log.submit(ForgetConversation("secret"))
+                loads.hold.clear()
+            case _:
+                log.wait(Delta)
+                with engine_thread(EngineConfig(snapshot_folder=tmp_path), load=FakeLoads()) as other:
+                    other.submit(ForgetConversation("secret"))
+        end = log.wait_end("a")
+        assert isinstance(end, RequestFinished)
+        _ask(log, "b", "x" * 30, "other")
+        _wait_for_storage(log, 1)
+        if moment != "in another program":
+            assert _ask(log, "c", TALE + "y", "secret").reread_reason is RereadReason.FIRST_TIME
+            _wait_for_storage(log, 2)
+            log.submit(ForgetConversation("secret"))
+    assert len(list(tmp_path.glob("*/*/*.kv"))) == 1, "the other's"
+
+
+def test_what_another_program_deletes_is_not_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _started(tmp_path) as mine, _started(tmp_path) as other:
+        _ask(other, "a", TALE, "secret")
+        _wait_for_storage(other, 1)
+        monkeypatch.setattr(conversations, "REST_S", 0.3)
+        _ask(other, "b", TALE + "x", "secret")
+        _ask(other, "c", "x" * 30, "other")
+        mine.submit(ForgetConversation("secret"))
+        assert _storage(mine).num_conversations == 0
+        _wait_for_storage(other, 1)
+        assert _ask(other, "d", TALE + "y", "secret").reread_reason is RereadReason.FIRST_TIME
+        mine.submit(ClearSnapshots())
+        assert _storage(mine).num_conversations == 0
+    assert not list(tmp_path.glob("*/*/*.kv"))
+
+
+def test_a_deletion_just_before_the_end_is_done(tmp_path: Path) -> None:
+    for _ in range(3):
+        with _started(tmp_path) as log:
+            _ask(log, "a", TALE)
+        with engine_thread(EngineConfig(snapshot_folder=tmp_path), load=FakeLoads()) as log:
+            log.submit(ForgetConversation("chat"))
+        assert not list(tmp_path.glob("*/*/*.kv"))
+
+
+def test_the_quota_holds_from_the_start(tmp_path: Path) -> None:
+    for chat in ("a", "b"):
+        with _started(tmp_path) as log:
+            _ask(log, chat, TALE + chat, chat)
+    num_bytes = sum(path.stat().st_size for path in tmp_path.glob("*/*/*.kv"))
+
+    def num_left(quota_bytes: int, *commands: SetSnapshotQuota) -> int:
+        config = EngineConfig(snapshot_folder=tmp_path, snapshot_quota_bytes=quota_bytes)
+        log = EventLog()
+        log.thread = EngineThread(log.put, config, load=FakeLoads())
+        log.submit(*commands)
+        log.thread.start()
+        log.submit(AskSnapshotStorage())
+        storage = log.wait(SnapshotStorage)
+        assert log.thread.stop(30)
+        assert storage.num_conversations == len(list(tmp_path.glob("*/*/*.kv")))
+        return storage.num_conversations
+
+    assert num_left(num_bytes) == 2
+    assert num_left(0, SetSnapshotQuota(num_bytes)) == 2, "what is set before the start holds"
+    assert num_left(num_bytes - 1) == 1
+    assert num_left(0) == 0
 
 
 def test_without_a_quota_nothing_is_kept(tmp_path: Path) -> None:

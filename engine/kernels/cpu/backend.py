@@ -60,6 +60,7 @@ class CpuBackend:
         self._plan = plan
         self._check_weights = check_weights
         self._kv_store = KVStore(plan, num_blocks, kv_type)
+        self.vocab_size = plan.vocab_size
         self.num_states = num_states if plan.state_sizes else 0
         self.state_bytes = plan.state_bytes
         self.kv_bytes = self._kv_store.num_bytes

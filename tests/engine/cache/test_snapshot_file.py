@@ -4,7 +4,9 @@ import hashlib
 import os
 import random
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,20 +92,115 @@ def test_what_was_written_is_read(path: Path) -> None:
     assert (record.kind, record.name, record.num_tokens) == (AttachmentKind.STATE, RECORDS[1].name, 30)
 
 
-@pytest.mark.parametrize(("field", "value"), [("num_bytes", 1 << 62), ("num_bytes", 1 << 40), ("kind", 9)])
-def test_an_attachment_that_cannot_be_is_damage(path: Path, field: str, value: int) -> None:
-    """Also where the header's own checksum is right."""
+def forge(path: Path, change: Callable[[dict[str, int], np.ndarray, np.ndarray], None]) -> None:
+    """Change a header by ``change(fixed fields, blocks, attachments)``, and make its checksum right again."""
     data = bytearray(path.read_bytes())
-    prefix, row = snapshot_file._PREFIX, snapshot_file._ATTACHMENT
+    prefix, fixed_fields = snapshot_file._PREFIX, snapshot_file._FIXED
+    block, attachment = snapshot_file._BLOCK, snapshot_file._ATTACHMENT
     magic, num_bytes, _ = prefix.unpack_from(data)
-    end = prefix.size + num_bytes
-    rows = np.frombuffer(data, row, 1, end - row.itemsize)
-    rows[field] = value
-    digest = hashlib.blake2b(data[prefix.size : end], digest_size=32).digest()
-    data[: prefix.size] = prefix.pack(magic, num_bytes, digest)
+    names = ("key", "block_bytes", "offset", "file_bytes", "num_blocks", "num_attachments")
+    fixed = dict(zip(names, fixed_fields.unpack_from(data, prefix.size), strict=True))
+    start = prefix.size + fixed_fields.size
+    blocks = np.frombuffer(data, block, fixed["num_blocks"], start).copy()
+    attachments = np.frombuffer(data, attachment, fixed["num_attachments"], start + blocks.nbytes).copy()
+    change(fixed, blocks, attachments)
+    header = fixed_fields.pack(*fixed.values()) + blocks.tobytes() + attachments.tobytes()
+    assert len(header) == num_bytes
+    digest = hashlib.blake2b(header, digest_size=32).digest()
+    data[: prefix.size + num_bytes] = prefix.pack(magic, num_bytes, digest) + header
     path.write_bytes(data)
-    with pytest.raises(DamagedSnapshotError, match="attached"):
+
+
+def _setting(place: int, field: str, value: object, index: int = 0) -> Callable[..., None]:
+    def change(*parts: Any) -> None:
+        if place == 0:
+            parts[0][field] = value
+        else:
+            parts[place][field][index] = value
+
+    return change
+
+
+def _cyclic(_: object, blocks: np.ndarray, __: object) -> None:
+    blocks["parent"][0] = blocks["name"][2]
+
+
+def _twice(_: object, blocks: np.ndarray, __: object) -> None:
+    blocks[1] = blocks[0]
+
+
+def _after_half_a_block(_: object, blocks: np.ndarray, __: object) -> None:
+    blocks["num_tokens"][1] = 7
+    for index, record in enumerate(records_of(list(range(16)), list(range(16, 23)), [7, 8, 9])):
+        blocks["name"][index] = np.frombuffer(record.name, np.uint8)
+        blocks["parent"][index] = np.frombuffer(record.parent, np.uint8)
+
+
+FORGERIES = {
+    "attachment longer than a file can be": _setting(2, "num_bytes", 1 << 62),
+    "attachment longer than the file": _setting(2, "num_bytes", 1 << 40),
+    "attachment shorter than what is there": _setting(2, "num_bytes", 4),
+    "unknown attachment": _setting(2, "kind", 9),
+    "attachment to no token": _setting(2, "num_tokens", 0),
+    "attachment beyond its block": _setting(2, "name", np.frombuffer(RECORDS[2].name, np.uint8)),
+    "block without tokens": _setting(1, "num_tokens", 0),
+    "block of too many tokens": _setting(1, "num_tokens", 17),
+    "block of very many tokens": _setting(1, "num_tokens", 4_000_000_000),
+    "block of fewer tokens than its name": _setting(1, "num_tokens", 5, 1),
+    "block of other tokens than its name": _setting(1, "token_ids", np.arange(1, 17), 1),
+    "block of another name": _setting(1, "name", 0, 1),
+    "block of another parent": _setting(1, "parent", 7, 1),
+    "blocks in a circle": _cyclic,
+    "block that is there twice": _twice,
+    "block after one that is not full": _after_half_a_block,
+    "blocks inside the header": _setting(0, "offset", 0),
+    "blocks at an odd place": _setting(0, "offset", 4097),
+    "blocks beyond the file": _setting(0, "offset", 1 << 60),
+    "another length": _setting(0, "file_bytes", 12),
+    "more blocks than records": _setting(0, "num_blocks", 4),
+    "more blocks than memory": _setting(0, "num_blocks", (1 << 32) - 1),
+    "fewer attachments than records": _setting(0, "num_attachments", 0),
+    "blocks without bytes": _setting(0, "block_bytes", 0),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_header_that_cannot_be_is_damage_though_its_checksum_is_right(path: Path, name: str) -> None:
+    forge(path, lambda *_: None)
+    assert list(read_snapshot(path, KEY, BLOCK_BYTES).blocks) == RECORDS
+    forge(path, FORGERIES[name])
+    with pytest.raises(DamagedSnapshotError):
         read_snapshot(path, KEY, BLOCK_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "num_bytes", "fits"),
+    [
+        (AttachmentKind.STATE, 50, True),
+        (AttachmentKind.STATE, 48, False),
+        (AttachmentKind.STATE, 0, False),
+        (AttachmentKind.LOGITS, 4 * 64, True),
+        (AttachmentKind.LOGITS, 4 * 63, False),
+        (AttachmentKind.LOGITS, 4, False),
+    ],
+)
+def test_what_is_attached_must_be_as_long_as_the_models(
+    tmp_path: Path, kind: AttachmentKind, num_bytes: int, fits: bool
+) -> None:
+    attachments = [Attachment(kind, RECORDS[1].name, 30, np.zeros(num_bytes, np.uint8))]
+    writer = SnapshotWriter(tmp_path / "1.kv", KEY, BLOCK_BYTES, RECORDS, attachments)
+    writer.append(DATA)
+    writer.finish()
+    file = read_snapshot(tmp_path / "1.kv", KEY, BLOCK_BYTES)
+    assert file.fits(vocab_size=64, state_bytes=50) is fits
+    assert not file.fits(vocab_size=31, state_bytes=50), "token 31 is in it"
+
+
+def test_tokens_below_zero_are_no_models(tmp_path: Path) -> None:
+    writer = SnapshotWriter(tmp_path / "1.kv", KEY, BLOCK_BYTES, records_of([3, -1]))
+    writer.append(DATA[:1])
+    writer.finish()
+    assert not read_snapshot(tmp_path / "1.kv", KEY, BLOCK_BYTES).fits(vocab_size=64, state_bytes=50)
 
 
 def test_it_is_for_its_owner_alone(path: Path) -> None:

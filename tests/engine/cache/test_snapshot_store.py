@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from engine.cache import snapshot_store
-from engine.cache.snapshot_file import Attachment, AttachmentKind, BlockRecord
+from engine.cache.snapshot_file import PAGE_BYTES, Attachment, AttachmentKind, BlockRecord
 from engine.cache.snapshot_store import MAX_FILES, SnapshotStore
 from tests.engine.cache.test_snapshot_file import records_of
 
@@ -112,16 +112,17 @@ def test_the_quota_drops_the_conversations_used_longest_ago(store: SnapshotStore
 
 
 def test_a_conversation_larger_than_the_quota_keeps_its_beginning(store: SnapshotStore) -> None:
-    store.quota_bytes = 3 * BLOCK_BYTES
+    store.quota_bytes = PAGE_BYTES + 3 * BLOCK_BYTES
     records = records_of(*[[n + 1] * 16 for n in range(6)])
     assert _write(store, "a", records) == 3
     assert _stored(store, "a") == records[:3]
+    assert store.usage()[0] == store.quota_bytes, "the file's header counts, too"
     store.quota_bytes = 0
     assert store.begin(KEY, "b", BLOCK_BYTES, records, []) is None
 
 
 def test_logits_leave_room_for_blocks(store: SnapshotStore) -> None:
-    store.quota_bytes = 4 * BLOCK_BYTES
+    store.quota_bytes = PAGE_BYTES + 4 * BLOCK_BYTES
     records = records_of(*[[n + 1] * 16 for n in range(6)])
     logits = [
         Attachment(AttachmentKind.LOGITS, records[0].name, n + 1, np.full(BLOCK_BYTES // 2, n, np.uint8))
@@ -138,7 +139,7 @@ def test_logits_leave_room_for_blocks(store: SnapshotStore) -> None:
 
 def test_what_others_need_of_the_disk_is_left_free(store: SnapshotStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_store, "MIN_FREE_BYTES", 10**9)
-    free = SimpleNamespace(free=10**9 + 2 * BLOCK_BYTES)
+    free = SimpleNamespace(free=10**9 + PAGE_BYTES + 2 * BLOCK_BYTES)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
     assert _write(store, "a", records_of(*[[n + 1] * 16 for n in range(6)])) == 2
     free.free = 10**9 - 1

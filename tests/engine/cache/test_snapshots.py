@@ -23,6 +23,8 @@ from tests.engine.fake_backend import FakeBackend
 
 KEY = bytes(32)
 CHAT = [n % 60 for n in range(100)]
+VOCAB_SIZE = 64
+STATE_BYTES = 2
 
 
 class Disk(Executor):
@@ -61,7 +63,8 @@ class Machine:
     def restart(self, key: bytes = KEY) -> None:
         self.history = History()
         self.history.start_engine()
-        self.backend = FakeBackend(self.num_blocks)
+        self.backend = FakeBackend(self.num_blocks, vocab_size=VOCAB_SIZE)
+        self.backend.state_bytes = STATE_BYTES
         self.cache = KVCache(self.num_blocks, self.backend.copy_block, **self.options)
         self.logits = PromptLogits()
         self.snapshots = Snapshots(self.store, self.disk, key, self.history, self.cache, self.backend, self.logits)
@@ -287,7 +290,7 @@ def test_flushing_ends_in_time_and_leaves_no_half_file(machine: Machine) -> None
 def test_states_and_logits_come_back(tmp_path: Path) -> None:
     machine = Machine(tmp_path, needs_checkpoints=True)
     machine.read("a", CHAT, states_at=[30, 64, 100])
-    machine.logits.put(CHAT[:90], np.arange(5, dtype=np.float32))
+    machine.logits.put(CHAT[:90], np.arange(VOCAB_SIZE, dtype=np.float32))
     machine.rest()
     machine.restart()
     assert machine.read("b", [*CHAT[:30], 61]) == 0
@@ -303,7 +306,7 @@ def test_states_and_logits_come_back(tmp_path: Path) -> None:
     assert machine.read("a", edited) == 64, "an earlier state, for another end"
     row = machine.logits.get(CHAT[:90])
     assert row is not None
-    assert row.tolist() == [0, 1, 2, 3, 4]
+    assert row.tolist() == list(range(VOCAB_SIZE))
 
 
 def test_a_model_without_keys_and_values_keeps_its_states(tmp_path: Path) -> None:
