@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -150,4 +151,7 @@ class TaskRunner(QObject):
 
     def _on_results(self, results: list[tuple[Callable[[Any], None], Any]]) -> None:
         for callback, value in results:
-            callback(value)
+            try:
+                callback(value)
+            except Exception:  # one that fails keeps no other from its result
+                sys.excepthook(*sys.exc_info())

@@ -14,7 +14,7 @@ from app.chat.answer_body import AnswerBody
 from app.chat.blocks import displayable
 from app.chat.closer_look import place_in_source
 from app.chat.conversation import MessageView
-from app.chat.figures import seconds, statistics_line
+from app.chat.figures import figure, seconds, seed_of, statistics_line
 from app.chat.limit_offers import LimitOffers, limit_actions
 from app.chat.message_actions import ANSWER_ACTIONS, MessageAction
 from app.chat.message_view import MessageWidget
@@ -246,7 +246,7 @@ class Answer(MessageWidget):
         self._show_structured()
         self._show_calls()
         self._show_offers()
-        has_seed = isinstance((record.stats or {}).get("seed"), int)
+        has_seed = seed_of(record.stats) is not None
         self.foot.set_unavailable(frozenset() if has_seed else frozenset({MessageAction.REPRODUCE}))
 
     def _show_calls(self) -> None:
@@ -365,11 +365,9 @@ class Answer(MessageWidget):
             return
         if self._reasoning_ms is None and self._reasoning_began is not None:
             self._reasoning_ms = self._elapsed_ms()
-        known = (self.view.record.stats or {}).get("reasoning_ms", self._reasoning_ms)
+        known = figure(self.view.record.stats or {}, "reasoning_ms") or self._reasoning_ms
         self._fold.set_title(
-            tr("Thought for {seconds}", seconds=seconds(known))
-            if isinstance(known, int | float)
-            else tr("Thought first")
+            tr("Thought for {seconds}", seconds=seconds(known)) if known is not None else tr("Thought first")
         )
 
     def _elapsed_ms(self) -> float:

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.attachments import Attachments
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
+from app.chat.figures import figure
 from app.chat.generation import Generation
 from app.chat.options import effective, format_of, sampling_of, tools_of
 from app.engine_client import EngineClient, RequestEvent
@@ -199,7 +200,9 @@ class Answering(QObject):
             return
         message = conversation.message(message_id)
         prefix = prefix_before(message.content, offset)
-        assert message.parent_id is not None, "an answer answers something"
+        if message.parent_id is None:
+            self.notice.emit(tr("There is no message that this answer could be written anew for."))
+            return
         messages = self.prompt(conversation, message.parent_id)
         if prefix:
             messages += (Message(Role.ASSISTANT, prefix, message.reasoning),)
@@ -278,8 +281,8 @@ class Answering(QObject):
 
     def _learn_rate(self, generation: Generation) -> None:
         stats = generation.conversation.message(generation.message_id).stats or {}
-        num_read = int(stats.get("num_prompt_tokens", 0)) - int(stats.get("num_reused_tokens", 0))
-        spent_ms = float(stats.get("prompt_ms", 0.0))
+        num_read = figure(stats, "num_prompt_tokens") - figure(stats, "num_reused_tokens")
+        spent_ms = figure(stats, "prompt_ms")
         if num_read >= _MIN_READ_TOKENS and spent_ms > 0:
             self.reading_rate = num_read / spent_ms * 1000
 

@@ -1,6 +1,7 @@
 """Texts attached to messages: a file each, below the data folder, and a row in the chat database.
 
-A file is written before its row, so that a row always finds its text; files without a row are swept at a start.
+A file is written before its row, so that a row always finds its text; files without a row are swept at a start,
+unless their rows may be in another database: one of a newer version, or one that was damaged and is kept.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.conversation import MessageView, clean_text
+from app.chat.conversation import MessageView
 from app.storage.conversations import save_conversation
 from app.storage.folders import delete_attachment, save_attachment
-from app.storage.records import AttachmentRecord, ConversationRecord, new_id
+from app.storage.records import AttachmentRecord, ConversationRecord, clean_text, new_id
 from app.storage.store import ChatStore, Write
 from app.tasks import TaskRunner
 from app.translation import tr
@@ -48,7 +49,8 @@ class Attachments(QObject):
         self._folder = folder
         self._records: dict[str, dict[str, AttachmentRecord]] = {}
         self._runner = TaskRunner("attachments", self)
-        self._runner.run(lambda: sweep(folder, store.read_attachment_files(), time.time()))
+        if store.is_whole:
+            self._runner.run(lambda: sweep(folder, store.read_attachment_files(), time.time()))
 
     def draft(self, conversation_id: str) -> tuple[AttachmentRecord, ...]:
         """Those of the conversation's draft, in their order."""
@@ -82,6 +84,7 @@ class Attachments(QObject):
         self._add(conversation, name, lambda: text)
 
     def _add(self, conversation: ConversationRecord, name: str, read: Callable[[], str]) -> None:
+        name = clean_text(name)  # a file's may be no Unicode
         self._runner.run(
             lambda: self.store_text(clean_text(read())),
             lambda stored: self._attach(conversation, name, *stored),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_OPEN_CHARACTERS = 6000
 """A longer paragraph or list is finished in parts, so that no answer, however odd, makes a frame expensive."""
 
+MAX_COLUMNS = 200
+
 
 class BlockKind(Enum):
     """How a block is shown."""
@@ -58,14 +60,30 @@ class BlockUpdate:
     open: tuple[Block, ...]
 
 
+# Lines with their ends as the parser counts them; str.splitlines knows more ends, which are characters in code.
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # an empty chat should not wait for it
 
     # Raw HTML stays text: what a model writes between angle brackets is shown, never interpreted.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    _bound_tables(parser)
     use_maths(parser)
     return parser
+
+
+def _bound_tables(parser: MarkdownIt) -> None:
+    """Leave a table with more columns than anybody reads as the text that it is."""
+    from markdown_it.rules_block import StateBlock, table
+
+    def bounded(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+        first = state.src[state.bMarks[start_line] : state.eMarks[start_line]]
+        return first.count("|") <= MAX_COLUMNS and table(state, start_line, end_line, silent)
+
+    parser.block.ruler.at("table", bounded, {"alt": ["paragraph", "reference"]})
 
 
 class BlockStream:
@@ -94,7 +112,7 @@ class BlockStream:
         finished: tuple[Block, ...] = ()
         if len(spans) > 1:
             start = spans[-1][1]
-            tail = "".join(self._open_source.splitlines(keepends=True)[start:])
+            tail = "".join(_LINES.findall(self._open_source)[start:])
             if "\n" in tail:
                 finished = tuple(block for block, _ in spans[:-1])
                 spans = spans[-1:]
@@ -118,8 +136,8 @@ class BlockStream:
         return BlockUpdate(tuple(_close(block) for block, _ in spans), ())
 
     def _spans(self, source: str) -> list[tuple[Block, int]]:
-        tokens = self._parser.parse(_one_kind_of_line_end(source), self._environment)
-        lines = source.splitlines()
+        tokens = self._parser.parse(source, self._environment)
+        lines = _LINES.findall(source)
         spans: list[tuple[Block, int]] = []
         start = 0
         depth = 0
@@ -164,15 +182,29 @@ def _place_to_cut(source: str, block: Block) -> int:
     kind = block.tokens[0].type if block.tokens else ""
     if _is_paragraph(block):
         half = MAX_OPEN_CHARACTERS // 2
-        return max(source.rfind(space, half, MAX_OPEN_CHARACTERS) + 1 for space in "\n ")
+        at_space = max(source.rfind(space, half, MAX_OPEN_CHARACTERS) + 1 for space in "\n ")
+        return at_space or _place_to_break(source)
     if kind in {"bullet_list_open", "ordered_list_open"}:
         starts = [
             token.map[0]
             for token in block.tokens
             if token.type == "list_item_open" and token.level == 1 and token.map
         ]
-        return sum(map(len, source.splitlines(keepends=True)[: starts[-1]])) if len(starts) > 1 else 0
+        return sum(map(len, _LINES.findall(source)[: starts[-1]])) if len(starts) > 1 else 0
     return 0
+
+
+def _place_to_break(source: str) -> int:
+    """Where to part a text without spaces: after a stop of a script that has none, else between two characters."""
+    half = MAX_OPEN_CHARACTERS // 2
+    if at_stop := max(source.rfind(stop, half, MAX_OPEN_CHARACTERS) + 1 for stop in "。！？；，、"):
+        return at_stop
+    place = MAX_OPEN_CHARACTERS
+    while place > half and (
+        unicodedata.combining(source[place]) or source[place] in _JOINED or source[place - 1] in _JOINED
+    ):
+        place -= 1
+    return place
 
 
 def _is_paragraph(block: Block) -> bool:
@@ -188,11 +220,8 @@ def _is_fence_end(line: str, markup: str) -> bool:
     return len(stripped) >= len(markup) and set(stripped) == {markup[0]}
 
 
-def _one_kind_of_line_end(source: str) -> str:
-    # markdown-it counts lines by \n alone; str.splitlines must agree with it about where each one ends.
-    return "\n".join(source.splitlines()) + ("\n" if source.endswith(("\n", "\r")) else "")
-
-
+_JOINED = frozenset("\u200d\ufe0e\ufe0f\\`*_$[](){}<>~|&#;!")
+"""Between these and their neighbours no text is parted: they make one character, or one piece of markup."""
 _MAX_COMBINING = 8
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufdd0\ufdd1\ufffe\uffff]")
 _MARK_RUN = re.compile(rf"[^\x00-\u02ff\u0370-\u0482]{{{_MAX_COMBINING + 1},}}")

@@ -13,9 +13,17 @@ from itertools import takewhile
 from app.chat.answering import Answering
 from app.chat.attachments import Attachments
 from app.chat.collection import ConversationCollection
-from app.chat.conversation import UNTITLED, Conversation, clean_text, title_from
+from app.chat.conversation import UNTITLED, Conversation, title_from
+from app.chat.figures import seed_of
 from app.chat.tool_calls import calls_of, result_stats
-from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
+from app.storage.records import (
+    AttachmentRecord,
+    ConversationRecord,
+    MessageRecord,
+    MessageStatus,
+    clean_text,
+    new_id,
+)
 from engine.protocol import Role
 
 
@@ -77,8 +85,8 @@ class Branching:
     def reproduce(self, conversation_id: str, message_id: str) -> bool:
         """Write an answer again with the seed that it was drawn with."""
         tree = self._collection.tree(conversation_id)
-        seed = (tree.message(message_id).stats or {}).get("seed") if message_id in tree else None
-        return isinstance(seed, int) and self.regenerate(conversation_id, message_id, seed)
+        seed = seed_of(tree.message(message_id).stats) if message_id in tree else None
+        return seed is not None and self.regenerate(conversation_id, message_id, seed)
 
     def edit(self, conversation_id: str, message_id: str, text: str) -> bool:
         """Put another version of a message beside it; what the person wrote is answered anew."""
@@ -215,6 +223,6 @@ class Branching:
 def _forked_title(title: str) -> str:
     """ "Trip" becomes "Trip (2)", and that "Trip (3)"."""
     head, bracket, number = title.rpartition(" (")
-    if bracket and number[:-1].isdecimal() and number.endswith(")"):
+    if bracket and number[:-1].isdecimal() and number.endswith(")") and len(number) < 10:
         return f"{head} ({int(number[:-1]) + 1})"
     return f"{title} (2)"

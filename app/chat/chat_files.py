@@ -9,12 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from math import isfinite
 from typing import Any
 
-from app.chat.conversation import UNTITLED, Conversation, clean_text, title_from
+from app.chat.conversation import UNTITLED, Conversation, title_from
 from app.chat.options import accepted
-from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
+from app.storage.reading import clean_table, moment
+from app.storage.records import (
+    AttachmentRecord,
+    ConversationRecord,
+    MessageRecord,
+    MessageStatus,
+    clean_text,
+    new_id,
+)
 from app.translation import tr
 from engine.plain_data import dataclass
 from engine.protocol import Role
@@ -130,15 +137,10 @@ def _message(record: MessageRecord, texts: Sequence[tuple[str, str]]) -> dict[st
         "reasoning": record.reasoning,
         "model": record.model_name,
         "error": record.error,
-        "statistics": _finite(record.stats or {}),
+        "statistics": clean_table(record.stats or {}),
         "attachments": [{"name": name, "text": text} for name, text in texts],
     }
     return found | {key: value for key, value in optional.items() if value}
-
-
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """``values`` without numbers that JSON has no words for."""
-    return {key: value for key, value in values.items() if not (isinstance(value, float) and not isfinite(value))}
 
 
 def _read_chat(chat: object, where: str) -> ChatContent:
@@ -189,7 +191,7 @@ def _read_message(message: object, conversation_id: str, ids: dict[str, str], wh
         _seconds(message.get("created_at"), 0.0),
         MessageStatus.INTERRUPTED if status is MessageStatus.STREAMING else status,
         clean_text(str(message.get("error") or "")),
-        statistics if isinstance(statistics, dict) else None,
+        clean_table(statistics) if isinstance(statistics, dict) else None,
         clean_text(str(message.get("model") or "")),
     )
 
@@ -209,8 +211,8 @@ def _time(seconds: float) -> str:
 
 def _seconds(value: object, default: float) -> float:
     try:
-        return datetime.fromisoformat(str(value)).timestamp()
-    except (ValueError, OverflowError):
+        return moment(datetime.fromisoformat(str(value)).timestamp(), default)
+    except (ValueError, OverflowError, OSError):
         return default
 
 

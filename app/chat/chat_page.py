@@ -56,7 +56,7 @@ class ChatPage(QWidget):
         self._shown_id = ""
         self._loading_name = ""
         self._failure = ""
-        self._waiting = ""
+        self._waiting = self._offer = ""
         self._look = ("", QPoint())
         self.transcript = Transcript(theme)
         self.empty = EmptyState(theme, can_find=can_find_models)
@@ -183,6 +183,7 @@ class ChatPage(QWidget):
             self.transcript.sync(messages)
         else:
             self._shown_id = conversation_id
+            self.notice_bar.withdraw(self._offer)
             self.transcript.show_conversation(messages)
             self.composer.set_text(self._controller.current_conversation.draft)
             self.composer.show_attachments(self._controller.attachments.draft(self._shown_id))
@@ -292,6 +293,7 @@ class ChatPage(QWidget):
                 else tr("Load a model first.")
             )
             return
+        self._offer = offer.sentence
         self.notice_bar.show_text(
             offer.sentence,
             action_name=tr("Load it again"),

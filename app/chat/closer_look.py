@@ -22,6 +22,10 @@ from engine.protocol import TokenProbability
 
 MAX_ALTERNATIVES = 8
 _WIDTH_PX = 320
+# Scripts that put no space between words: there a word's neighbours are letters, too.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7a3\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
+)
 _SHOWN_SPACES = str.maketrans({"\n": "⏎", "\t": "⇥", " ": "·"})
 
 
@@ -45,7 +49,8 @@ def place_in_source(source: str, shown_before: str, word: str) -> int | None:
 
     The two differ by markup only, so it is the same occurrence of the word in both; None where it is not there.
     """
-    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    bounds = ("", "") if _UNSPACED.search(word) else (r"(?<!\w)", r"(?!\w)")
+    pattern = re.compile(re.escape(word).join(bounds))
     number = len(pattern.findall(shown_before))
     found = [match.start() for match in pattern.finditer(source)]
     return found[min(number, len(found) - 1)] if found else None
@@ -109,14 +114,19 @@ class CloserLookPopup(QFrame):
         px = theme.px
         share = math.exp(token.logprob)
         words = token.text.translate(_SHOWN_SPACES) if token.text else tr("end of the answer")
+        is_part = "\ufffd" in token.text  # which an answer's text could not begin with
+        if is_part:
+            words = tr("part of a character")
         row = QPushButton()
+        row.setEnabled(not is_part)
         row.setProperty("look", "row")
         row.setFixedHeight(px(32))
-        row.setAccessibleName(f"{token.text.strip() or words}, {percent(share)}")
+        row.setAccessibleName(f"{words if is_part else token.text.strip() or words}, {percent(share)}")
         inside = QHBoxLayout(row)
         inside.setContentsMargins(px(8), 0, px(8), 0)
-        text = Label("", ("strong" if token.text.strip() == self._word else "") if token.text else "muted")
-        font = theme.mono_font() if token.text else text.font()
+        is_text = bool(token.text) and not is_part
+        text = Label("", ("strong" if token.text.strip() == self._word else "") if is_text else "muted")
+        font = theme.mono_font() if is_text else text.font()
         text.setFont(font)
         text.setText(QFontMetrics(font).elidedText(words, Qt.TextElideMode.ElideRight, px(_WIDTH_PX - 176)))
         meter = Meter(theme, tr("Probability"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import partial
 
@@ -196,4 +197,4 @@ class CodeCard(QFrame):
 
 
 def _utf16(position: int, wide: Sequence[int]) -> int:
-    return position + sum(1 for index in wide if index < position) if wide else position
+    return position + bisect_left(wide, position)

@@ -14,16 +14,17 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.conversation import UNTITLED, Conversation, clean_text
+from app.chat.conversation import UNTITLED, Conversation
 from app.chat.folders import Folders
 from app.chat.trash import Trash
 from app.settings import Settings
 from app.storage.conversations import save_conversation, save_message
-from app.storage.records import ConversationRecord, FolderRecord, MessageRecord, new_id
+from app.storage.records import ConversationRecord, FolderRecord, MessageRecord, clean_text, new_id
 from app.storage.store import ChatStore, Write
 from app.throttle import Throttle
 
 DRAFT_INTERVAL_MS = 500
+MAX_RENAMED_CHARACTERS = 300  # a longer title would only make the list slow
 
 
 class ConversationCollection(QObject):
@@ -54,7 +55,7 @@ class ConversationCollection(QObject):
         self._store = store
         self.folders = Folders(store, settings, self)
         self.trash = Trash(store, self)
-        self._records = {record.id: record for record in store.read_conversations()}
+        self._records = {record.id: self._placed(record) for record in store.read_conversations()}
         self._trees: dict[str, Conversation] = {}
         self._unsaved: set[str] = set()
         self._search_words: tuple[str, ...] = ()
@@ -131,7 +132,7 @@ class ConversationCollection(QObject):
 
     def rename(self, conversation_id: str, title: str) -> None:
         """Give a conversation another title; an empty one is ignored, and so is an unknown id."""
-        title = " ".join(clean_text(title).split())
+        title = " ".join(clean_text(title[:MAX_RENAMED_CHARACTERS]).split())
         if title and conversation_id in self:
             self.update(replace(self._records[conversation_id], title=title))
 
@@ -238,6 +239,11 @@ class ConversationCollection(QObject):
         if restored:
             self.changed.emit()
         return restored
+
+    def _placed(self, record: ConversationRecord) -> ConversationRecord:
+        """``record`` outside of all folders where its own cannot be read: it could not be saved in that."""
+        is_placed = record.folder_id is None or record.folder_id in self.folders
+        return record if is_placed else replace(record, folder_id=None)
 
     def _take(self, record: ConversationRecord) -> None:
         if record.id in self.trash:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.collection import ConversationCollection
+from app.chat.figures import figure
 from app.chat.generation import Generation
 from app.model_session import ModelSession
 from app.throttle import Throttle
@@ -41,8 +42,8 @@ class ContextUse(QObject):
         for view in reversed(self._collection.tree(self.conversation_id).branch()):
             stats = view.record.stats or {}
             if "num_prompt_tokens" in stats:
-                used = int(stats["num_prompt_tokens"]) + int(stats.get("num_completion_tokens", 0))
-                self.used.emit(used, int(stats.get("num_reused_tokens", 0)), total)
+                used = figure(stats, "num_prompt_tokens") + figure(stats, "num_completion_tokens")
+                self.used.emit(int(used), int(figure(stats, "num_reused_tokens")), total)
                 return
         self.used.emit(0, 0, total)
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.chat.chat_state import ChatState
-from app.chat.conversation import clean_text
+from app.chat.figures import figure
 from app.chat.generation import OVERFLOW_TOKENS
 from app.chat.larger_context import LargerContext, larger_context
-from app.storage.records import MessageStatus
+from app.storage.records import MessageStatus, clean_text
 from app.translation import tr
 from engine.protocol import ContextPolicy
+
+if TYPE_CHECKING:
+    from app.chat.closer_look import CloserLook
 
 
 class ChatController(ChatState):
@@ -119,29 +122,33 @@ class ChatController(ChatState):
 
     def drop_turns(self, message_id: str) -> None:
         """Answer again without the oldest turns, and let the chat go on like that when it is full."""
-        record = self._collection.record(self._current_id)
-        self.set_options({**record.options, "context_policy": ContextPolicy.KEEP_RECENT.value})
+        tree = self._collection.tree(self._current_id)
+        if message_id not in tree:
+            return
+        self.set_options({**tree.record.options, "context_policy": ContextPolicy.KEEP_RECENT.value})
         self.regenerate(message_id)
 
     def larger_context(self, message_id: str) -> LargerContext | None:
         """What a larger context costs in which an answer that met the end goes on; None where there is none."""
         info = self._session.info
-        if info is None:
+        tree = self._collection.tree(self._current_id)
+        if info is None or message_id not in tree:
             return None
         import psutil  # not before the window is there
 
-        stats = self._collection.tree(self._current_id).message(message_id).stats or {}
-        num_wanted = int(stats.get(OVERFLOW_TOKENS, 0))
+        stats = tree.message(message_id).stats or {}
+        num_wanted = int(figure(stats, OVERFLOW_TOKENS))
         free_bytes = psutil.virtual_memory().available
         return larger_context(info, free_bytes, num_wanted, self._session.load_s, self._answering.reading_rate)
 
     def enlarge_context(self, message_id: str, context_length: int) -> None:
         """Load the model again with a context of so many tokens, and let the answer go on in it."""
-        if (info := self._session.info) is None:
+        tree = self._collection.tree(self._current_id)
+        if (info := self._session.info) is None or message_id not in tree:
             return
         self._settings.set("context_length", context_length)
         self._session.load(info.path)
-        if self._collection.tree(self._current_id).message(message_id).status is MessageStatus.FAILED:
+        if tree.message(message_id).status is MessageStatus.FAILED:
             self.regenerate(message_id)
         else:
             self.continue_answer(message_id)
@@ -166,7 +173,12 @@ class ChatController(ChatState):
     def look_closer(self, message_id: str, offset: int) -> None:
         """Ask the model for the alternatives at a place of an answer; ``looked_closer`` follows."""
         tree = self._collection.tree(self._current_id)
-        self._answering.look_closer(tree, message_id, offset, self.looked_closer.emit)
+
+        def on_look(look: CloserLook) -> None:
+            if tree.record.id == self._current_id:  # else the person is elsewhere by now
+                self.looked_closer.emit(look)
+
+        self._answering.look_closer(tree, message_id, offset, on_look)
 
     def fork(self, message_id: str) -> None:
         """Copy the chat up to a message into a new one, and open that."""

@@ -18,7 +18,6 @@ from engine.protocol import Message, Role
 MAX_TITLE_CHARACTERS = 60
 UNTITLED = "New chat"  # kept with the conversation, so it is the same in every language
 
-_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\s]+")
 
 
@@ -50,8 +49,8 @@ class Conversation:
         for message in self._messages.values():
             self._children.setdefault(self._parent(message), []).append(message.id)
         self._adopt_unreachable()
-        if record.active_leaf_id not in self._messages and self._messages:
-            self.record = replace(record, active_leaf_id=next(reversed(self._messages)))
+        if record.active_leaf_id not in self._messages:
+            self.record = replace(record, active_leaf_id=next(reversed(self._messages), None))
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._messages
@@ -200,11 +199,6 @@ class Conversation:
             self._messages[lost] = replace(message, parent_id=None)
             self._children[None].append(lost)
             stack.append(lost)
-
-
-def clean_text(text: str) -> str:
-    """``text`` with lone surrogates, which no file can hold, replaced; every other character is kept."""
-    return _LONE_SURROGATES.sub("\ufffd", text)
 
 
 def title_from(text: str) -> str:

@@ -7,10 +7,10 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.answering import Answering
 from app.chat.attachments import Attachments
 from app.chat.collection import ConversationCollection
-from app.chat.conversation import clean_text
 from app.engine_client import EngineClient
 from app.model_session import ModelSession
 from app.settings import Settings
+from app.storage.records import clean_text
 from app.throttle import Throttle
 from engine.protocol import Message, Role
 

@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.attachments import Attachments
 from app.chat.chat_files import ChatContent, ChatFileError, from_json, gather, to_json, to_markdown, to_text
 from app.chat.collection import ConversationCollection
-from app.storage.records import AttachmentRecord, new_id
+from app.storage.records import AttachmentRecord, clean_text, new_id
 from app.tasks import TaskRunner
 from app.translation import tr, trn
 
@@ -120,7 +120,7 @@ def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is either the old one or whole; raises OSError."""
     scratch = path.with_name(f".{path.name}.part")
     try:
-        scratch.write_text(text, encoding="utf-8")
+        scratch.write_text(clean_text(text), encoding="utf-8")
         os.replace(scratch, path)
     except OSError:
         scratch.unlink(missing_ok=True)

@@ -8,6 +8,9 @@ from typing import Any
 from app.translation import localised, tr, trn
 from engine.protocol import RereadReason
 
+_MAX_FIGURE = 2**31  # of tokens and milliseconds; what is more comes from a damaged or a foreign file
+_MAX_SEED = 2**53
+
 
 def count(number: int) -> str:
     """1204 as "1,204"."""
@@ -43,34 +46,33 @@ def statistics_line(stats: Mapping[str, Any] | None) -> str:
     if not stats:
         return ""
     parts: list[str] = []
-    rate = _number(stats, "tokens_per_second")
+    rate = figure(stats, "tokens_per_second")
     if rate > 0:
         parts.append(tr("{rate} tok/s", rate=localised(f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}")))
-    first = _number(stats, "first_token_ms")
+    first = figure(stats, "first_token_ms")
     if first > 0:
         parts.append(tr("first word {seconds}", seconds=seconds(first)))
-    total, reused = int(_number(stats, "num_prompt_tokens")), int(_number(stats, "num_reused_tokens"))
+    total, reused = int(figure(stats, "num_prompt_tokens")), int(figure(stats, "num_reused_tokens"))
     if total > 0:
         read = tr("{count} read", count=count(max(0, total - reused)))
         parts.append(_reused(stats, reused) + ", " + read if reused else read)
     if again := _read_again(stats):
         parts.append(again)
-    seed = stats.get("seed")
-    if isinstance(seed, int):
+    if (seed := seed_of(stats)) is not None:
         parts.append(tr("seed {seed}", seed=seed))
     return " · ".join(parts)
 
 
 def _reused(stats: Mapping[str, Any], num_reused: int) -> str:
     """What was not read, and where most of it was."""
-    if 2 * _number(stats, "num_snapshot_tokens") > num_reused:
+    if 2 * figure(stats, "num_snapshot_tokens") > num_reused:
         return tr("{count} reused from the disk", count=count(num_reused))
     return tr("{count} reused", count=count(num_reused))
 
 
 def _read_again(stats: Mapping[str, Any]) -> str:
     """Why something was read that had been read before; "" where nothing was."""
-    again = int(_number(stats, "num_reread_tokens"))
+    again = int(figure(stats, "num_reread_tokens"))
     if again <= 0:
         return ""
     match stats.get("reread_reason"):
@@ -111,6 +113,13 @@ def reading_line(computed: int, total: int, reused: int) -> str:
     return line + " · " + tr("{count} reused", count=count(reused)) if reused else line
 
 
-def _number(stats: Mapping[str, Any], key: str) -> float:
+def seed_of(stats: Mapping[str, Any] | None) -> int | None:
+    """The seed that an answer was drawn with; None where that is not known."""
+    seed = (stats or {}).get("seed")
+    return seed if isinstance(seed, int) and 0 <= seed < _MAX_SEED else None
+
+
+def figure(stats: Mapping[str, Any], key: str) -> float:
+    """A figure of ``stats``, which may come from a file; 0 where it is none."""
     value = stats.get(key)
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    return float(value) if isinstance(value, int | float) and abs(value) < _MAX_FIGURE else 0.0

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.settings import Settings
 from app.settings_table import SETTINGS, Setting, Value
+from app.storage.records import clean_text
 from app.translation import tr
 from engine.protocol import FormatKind, ResponseFormat, SamplingParams, Tool
 from engine.tools import parse_tools
@@ -35,7 +36,8 @@ def accepted(options: Mapping[str, Any]) -> dict[str, Value]:
     for key, value in options.items():
         if key in _BY_KEY:
             try:
-                found[key] = _BY_KEY[key].accept(value)
+                allowed = _BY_KEY[key].accept(value)
+                found[key] = clean_text(allowed) if isinstance(allowed, str) else allowed
             except ValueError:
                 continue
     return found
@@ -44,7 +46,7 @@ def accepted(options: Mapping[str, Any]) -> dict[str, Value]:
 def effective(options: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """The value of every option: the conversation's own, else that of the settings."""
     defaults = {setting.key: settings.value(setting.key) for setting in OPTIONS}
-    return defaults | {setting.key: setting.default for setting in FORM_OPTIONS} | accepted(options)
+    return accepted(defaults) | {setting.key: setting.default for setting in FORM_OPTIONS} | accepted(options)
 
 
 def format_of(values: Mapping[str, Any]) -> ResponseFormat | None:

@@ -10,10 +10,11 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from app.chat.exchange import write_whole
 from app.chat.options import accepted
 from app.settings import Settings
 from app.storage.folders import delete_preset, save_preset
-from app.storage.records import PresetRecord, new_id
+from app.storage.records import PresetRecord, clean_text, new_id
 from app.storage.store import ChatStore
 from app.translation import tr
 
@@ -112,7 +113,7 @@ class Presets(QObject):
         assert record is not None, "a preset that is shown exists"
         content = {FORMAT_KEY: FORMAT, "name": record.name, "options": accepted(record.options)}
         try:
-            path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
         except OSError as error:
             raise PresetError(
                 tr("{name} could not be saved: {strerror}.", name=path.name, strerror=error.strerror or error)
@@ -152,7 +153,7 @@ class Presets(QObject):
         return record
 
     def _free_name(self, name: str) -> str:
-        wanted = " ".join(name.split())[:_MAX_NAME] or tr("Preset")
+        wanted = " ".join(clean_text(name[: 4 * _MAX_NAME]).split())[:_MAX_NAME] or tr("Preset")
         taken = {record.name.casefold() for record in self._records.values()}
         number = 2
         free = wanted

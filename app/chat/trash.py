@@ -85,4 +85,5 @@ class Trash(QObject):
 
 def days_left(record: TrashRecord, now: float) -> int:
     """Days until it is removed by itself, begun ones counted."""
-    return max(0, math.ceil(KEPT_DAYS - (now - record.deleted_at) / DAY_S))
+    age_days = max(0.0, now - record.deleted_at) / DAY_S  # the clock may have been put back meanwhile
+    return max(0, math.ceil(KEPT_DAYS - age_days))

@@ -1,23 +1,19 @@
 """Reading and writing conversations and messages with a given connection.
 
-Reading is tolerant: a record with a missing or wrong field is repaired, one that cannot be read hides no other.
-Transactions are the caller's.
+Reading is tolerant: a record with a missing or wrong field is repaired, one that cannot be read hides no other; and
+text that no file can hold is written without what it cannot. Transactions are the caller's.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+import time
+from collections.abc import Iterable
 
-from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, TrashRecord
+from app.storage.reading import moment, number, records, table, text
+from app.storage.records import ConversationRecord, MessageRecord, MessageStatus, TrashRecord, clean_text
 from engine.protocol import Role
-
-_log = logging.getLogger(__name__)
-_Record = TypeVar("_Record")
 
 _CONVERSATION_FIELDS = (
     "id, title, created_at, updated_at, is_pinned, model_path, draft, active_leaf_id, folder_id, options"
@@ -36,7 +32,7 @@ _MESSAGE_FIELDS = (
 def read_conversations(connection: sqlite3.Connection) -> list[ConversationRecord]:
     """All conversations that are not deleted, the last written first."""
     query = f"SELECT {_SELECTED_FIELDS} FROM conversation WHERE deleted_at IS NULL ORDER BY updated_at DESC"
-    return list(_records(connection, query, (), _conversation))
+    return list(records(connection, query, (), _conversation))
 
 
 def read_trash(connection: sqlite3.Connection) -> list[TrashRecord]:
@@ -45,7 +41,7 @@ def read_trash(connection: sqlite3.Connection) -> list[TrashRecord]:
         f"SELECT deleted_at, {_SELECTED_FIELDS} FROM conversation WHERE deleted_at IS NOT NULL "
         "ORDER BY deleted_at DESC"
     )
-    return list(_records(connection, query, (), _trashed))
+    return list(records(connection, query, (), _trashed))
 
 
 def read_messages(connection: sqlite3.Connection, conversation_id: str) -> list[MessageRecord]:
@@ -54,7 +50,7 @@ def read_messages(connection: sqlite3.Connection, conversation_id: str) -> list[
     One that was still being written when the program ended comes as INTERRUPTED.
     """
     query = f"SELECT {_MESSAGE_FIELDS} FROM message WHERE conversation_id = ? ORDER BY number"
-    return list(_records(connection, query, (conversation_id,), _message))
+    return list(records(connection, query, (conversation_id,), _message))
 
 
 def save_conversation(connection: sqlite3.Connection, record: ConversationRecord) -> None:
@@ -67,15 +63,15 @@ def save_conversation(connection: sqlite3.Connection, record: ConversationRecord
         "options = excluded.options",
         (
             record.id,
-            record.title,
+            clean_text(record.title),
             record.created_at,
             record.updated_at,
             int(record.is_pinned),
-            record.model_path,
-            record.draft,
+            None if record.model_path is None else clean_text(record.model_path),
+            clean_text(record.draft),
             record.active_leaf_id,
             record.folder_id,
-            json.dumps(record.options, ensure_ascii=False),
+            clean_text(json.dumps(record.options, ensure_ascii=False)),
         ),
     )
 
@@ -92,13 +88,13 @@ def save_message(connection: sqlite3.Connection, record: MessageRecord) -> None:
             record.conversation_id,
             record.parent_id,
             record.role.value,
-            record.content,
-            record.reasoning,
+            clean_text(record.content),
+            clean_text(record.reasoning),
             record.created_at,
             record.status.value,
-            record.error,
-            None if record.stats is None else json.dumps(record.stats, ensure_ascii=False),
-            record.model_name,
+            clean_text(record.error),
+            None if record.stats is None else clean_text(json.dumps(record.stats, ensure_ascii=False)),
+            clean_text(record.model_name),
         ),
     )
 
@@ -119,7 +115,7 @@ def read_unfinished(connection: sqlite3.Connection) -> list[MessageRecord]:
         f"SELECT {_MESSAGE_FIELDS} FROM message WHERE status = ? AND conversation_id IN "
         "(SELECT id FROM conversation WHERE deleted_at IS NULL) ORDER BY number DESC"
     )
-    return list(_records(connection, query, (MessageStatus.STREAMING.value,), _message))
+    return list(records(connection, query, (MessageStatus.STREAMING.value,), _message))
 
 
 def mark_interrupted(connection: sqlite3.Connection) -> None:
@@ -128,20 +124,6 @@ def mark_interrupted(connection: sqlite3.Connection) -> None:
         "UPDATE message SET status = ? WHERE status = ?",
         (MessageStatus.INTERRUPTED.value, MessageStatus.STREAMING.value),
     )
-
-
-def _records(
-    connection: sqlite3.Connection, query: str, parameters: tuple[Any, ...], make: Callable[..., _Record]
-) -> Iterator[_Record]:
-    """The records of a query's rows, up to where the file is damaged; rows nothing can be made of are left out."""
-    try:
-        for row in connection.execute(query, parameters):
-            try:
-                yield make(*row)
-            except (TypeError, ValueError) as error:
-                _log.warning("a record was left out: %s", error)
-    except sqlite3.DatabaseError as error:
-        _log.warning("reading ended early: %s", error)
 
 
 def _conversation(
@@ -156,23 +138,24 @@ def _conversation(
     folder: object,
     options: object,
 ) -> ConversationRecord:
-    created_at = _number(created)
+    created_at = moment(created)
     return ConversationRecord(
-        _text(id_),
-        _text(title),
+        text(id_),
+        text(title),
         created_at,
-        _number(updated, created_at),
-        bool(_number(pinned)),
-        _text(model) or None,
-        _text(draft),
-        _text(leaf) or None,
-        _text(folder) or None,
-        _table(options) or {},
+        moment(updated, created_at),
+        bool(number(pinned)),
+        text(model) or None,
+        text(draft),
+        text(leaf) or None,
+        text(folder) or None,
+        table(options) or {},
     )
 
 
 def _trashed(deleted_at: object, *fields: object) -> TrashRecord:
-    return TrashRecord(_conversation(*fields), _number(deleted_at))
+    # Since when it lies there may have become unreadable: then it must not be removed as too old.
+    return TrashRecord(_conversation(*fields), moment(deleted_at, time.time()))
 
 
 def _message(
@@ -180,32 +163,18 @@ def _message(
     created: object, status: object, error: object, stats: object, model: object,
 ) -> MessageRecord:  # fmt: skip
     return MessageRecord(
-        _text(id_),
-        _text(conversation),
-        _text(parent) or None,
+        text(id_),
+        text(conversation),
+        text(parent) or None,
         _role(role),
-        _text(content),
-        _text(reasoning),
-        _number(created),
+        text(content),
+        text(reasoning),
+        moment(created),
         _status(status),
-        _text(error),
-        _table(stats),
-        _text(model),
+        text(error),
+        table(stats),
+        text(model),
     )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return "" if value is None else str(value)
-
-
-def _number(value: object, default: float = 0.0) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return default
-    return number if math.isfinite(number) else default
 
 
 def _role(value: object) -> Role:
@@ -222,11 +191,3 @@ def _status(value: object) -> MessageStatus:
     except ValueError:
         return MessageStatus.COMPLETE
     return MessageStatus.INTERRUPTED if status is MessageStatus.STREAMING else status
-
-
-def _table(value: object) -> dict[str, Any] | None:
-    try:
-        table = json.loads(_text(value))
-    except (ValueError, RecursionError):
-        return None
-    return table if isinstance(table, dict) else None

@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from app.storage.migrations import SCHEMA_VERSION, migrate, schema_version
+from app.storage.schema_check import mend_derived, require_tables
 from app.translation import tr
 from engine.plain_data import dataclass
 
@@ -34,6 +35,12 @@ _HEADER = b"SQLite format 3\x00"
 _ADOPT_ORPHANS = """INSERT OR IGNORE INTO conversation (id, title, created_at, updated_at)
     SELECT conversation_id, 'Recovered chat', min(created_at), max(created_at) FROM message
     GROUP BY conversation_id"""
+
+# Of what could not be read nothing may depend: the database would refuse to save what does.
+_LET_GO = (
+    "UPDATE conversation SET folder_id = NULL WHERE folder_id NOT IN (SELECT id FROM folder)",
+    "UPDATE message SET parent_id = NULL WHERE parent_id NOT IN (SELECT id FROM message)",
+)
 
 
 class NewerDatabaseError(Exception):
@@ -94,6 +101,13 @@ class Database:
                 _damage_note(self.path).write_text(finding, encoding="utf-8")
         return finding
 
+    @property
+    def is_whole(self) -> bool:
+        """All that was ever written should be in it: it is no stand-in, and no damaged one is kept beside it."""
+        if self.is_temporary or self.path is None:
+            return False
+        return not any(self.path.parent.glob(f"{self.path.stem}.damaged-*"))
+
     def discard_temporary(self) -> None:
         """Remove a temporary database; a lasting one is left alone."""
         if self._keeper is not None:
@@ -140,6 +154,11 @@ def is_damage(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES
 
 
+def _is_schema_error(error: Exception) -> bool:
+    """Whether the error says that tables or columns are not what the schema's number promises."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
+
+
 def is_busy(error: Exception) -> bool:
     """Whether the error says that someone else holds the lock."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -152,6 +171,8 @@ def _prepare(database: Database) -> None:
     try:
         with contextlib.closing(database.connect()) as connection:
             version = schema_version(connection)  # again: the header may lie behind the write-ahead log
+            if version < 0:
+                raise DamagedDatabaseError(f"format {version}")
             if version > SCHEMA_VERSION:
                 raise NewerDatabaseError(_newer(database.path, version))
             note = _damage_note(database.path)
@@ -168,9 +189,11 @@ def _prepare(database: Database) -> None:
                     _back_up(database.path, connection, version)
                 connection.execute("PRAGMA journal_mode = WAL")
                 migrate(connection)
-            connection.execute("SELECT count(*) FROM conversation").fetchone()
+            require_tables(connection)
+            if not is_new and (mended := mend_derived(connection)):
+                _log.warning("made anew in the chat database: %s", ", ".join(mended))
     except sqlite3.DatabaseError as error:
-        if is_damage(error) or (isinstance(error, sqlite3.OperationalError) and "no such table" in str(error)):
+        if is_damage(error) or _is_schema_error(error):
             raise DamagedDatabaseError(str(error)) from error
         raise
 
@@ -205,7 +228,7 @@ def _check_header(path: Path) -> bool:
         return True
     if not header.startswith(_HEADER) or len(header) < 100:
         raise DamagedDatabaseError("not a database")
-    version = int.from_bytes(header[60:64], "big")
+    version = int.from_bytes(header[60:64], "big", signed=True)
     if version > SCHEMA_VERSION:
         raise NewerDatabaseError(_newer(path, version))
     return False
@@ -269,6 +292,8 @@ def _salvage(damaged: Path, connection: sqlite3.Connection) -> tuple[int, int]:
                     with contextlib.suppress(sqlite3.Error):
                         _copy_rows(source, connection, table, order)
             connection.execute(_ADOPT_ORPHANS)
+            for lost in _LET_GO:
+                connection.execute(lost)
             counts = [_count(connection, table) for table in ("conversation", "message")]
             connection.execute("COMMIT")
     return counts[0], counts[1]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Any
 
-from app.storage.records import AttachmentRecord, FolderRecord, PresetRecord
+from app.storage.reading import moment, number, records, table, text
+from app.storage.records import AttachmentRecord, FolderRecord, PresetRecord, clean_text
 
 
 def read_folders(connection: sqlite3.Connection) -> list[FolderRecord]:
     """All folders by name."""
-    rows = connection.execute("SELECT id, name, created_at FROM folder ORDER BY name COLLATE NOCASE, id")
-    return [FolderRecord(str(id_), str(name), float(created)) for id_, name, created in rows]
+    query = "SELECT id, name, created_at FROM folder ORDER BY name COLLATE NOCASE, id"
+    return list(records(connection, query, (), _folder))
 
 
 def save_folder(connection: sqlite3.Connection, record: FolderRecord) -> None:
@@ -20,7 +20,7 @@ def save_folder(connection: sqlite3.Connection, record: FolderRecord) -> None:
     connection.execute(
         "INSERT INTO folder (id, name, created_at) VALUES (?, ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET name = excluded.name",
-        (record.id, record.name, record.created_at),
+        (record.id, clean_text(record.name), record.created_at),
     )
 
 
@@ -31,8 +31,8 @@ def delete_folder(connection: sqlite3.Connection, folder_id: str) -> None:
 
 def read_presets(connection: sqlite3.Connection) -> list[PresetRecord]:
     """All presets by name."""
-    rows = connection.execute("SELECT id, name, options FROM preset ORDER BY name COLLATE NOCASE, id")
-    return [PresetRecord(str(id_), str(name), _options(options)) for id_, name, options in rows]
+    query = "SELECT id, name, options FROM preset ORDER BY name COLLATE NOCASE, id"
+    return list(records(connection, query, (), _preset))
 
 
 def save_preset(connection: sqlite3.Connection, record: PresetRecord) -> None:
@@ -40,7 +40,7 @@ def save_preset(connection: sqlite3.Connection, record: PresetRecord) -> None:
     connection.execute(
         "INSERT INTO preset (id, name, options) VALUES (?, ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET name = excluded.name, options = excluded.options",
-        (record.id, record.name, json.dumps(record.options, ensure_ascii=False)),
+        (record.id, clean_text(record.name), clean_text(json.dumps(record.options, ensure_ascii=False))),
     )
 
 
@@ -51,17 +51,19 @@ def delete_preset(connection: sqlite3.Connection, preset_id: str) -> None:
 
 def read_attachments(connection: sqlite3.Connection, conversation_id: str) -> list[AttachmentRecord]:
     """The attachments of all messages of a conversation and of its draft, in their order."""
-    rows = connection.execute(
+    query = (
         "SELECT id, conversation_id, message_id, position, name, file_name, num_characters FROM attachment "
-        "WHERE conversation_id = ? ORDER BY message_id, position",
-        (conversation_id,),
+        "WHERE conversation_id = ? ORDER BY message_id, position"
     )
-    return [AttachmentRecord(*row) for row in rows]
+    return list(records(connection, query, (conversation_id,), _attachment))
 
 
 def read_attachment_files(connection: sqlite3.Connection) -> set[str]:
-    """The files that attachments of any conversation, deleted ones included, have their texts in."""
-    return {str(row[0]) for row in connection.execute("SELECT DISTINCT file_name FROM attachment")}
+    """The files that attachments of any conversation, deleted ones included, have their texts in.
+
+    Raises sqlite3.DatabaseError where not all can be read: what is not named here is removed.
+    """
+    return {text(row[0]) for row in connection.execute("SELECT DISTINCT file_name FROM attachment")}
 
 
 def save_attachment(connection: sqlite3.Connection, record: AttachmentRecord) -> None:
@@ -75,7 +77,7 @@ def save_attachment(connection: sqlite3.Connection, record: AttachmentRecord) ->
             record.conversation_id,
             record.message_id,
             record.position,
-            record.name,
+            clean_text(record.name),
             record.file_name,
             record.num_characters,
         ),
@@ -87,9 +89,23 @@ def delete_attachment(connection: sqlite3.Connection, attachment_id: str) -> Non
     connection.execute("DELETE FROM attachment WHERE id = ?", (attachment_id,))
 
 
-def _options(text: object) -> dict[str, Any]:
-    try:
-        options = json.loads(str(text))
-    except (ValueError, RecursionError):
-        return {}
-    return options if isinstance(options, dict) else {}
+def _folder(id_: object, name: object, created: object) -> FolderRecord:
+    return FolderRecord(text(id_), text(name), moment(created))
+
+
+def _preset(id_: object, name: object, options: object) -> PresetRecord:
+    return PresetRecord(text(id_), text(name), table(options) or {})
+
+
+def _attachment(
+    id_: object, conversation: object, message: object, position: object, name: object, file: object, length: object
+) -> AttachmentRecord:
+    return AttachmentRecord(
+        text(id_),
+        text(conversation),
+        text(message) or None,
+        int(number(position)),
+        text(name),
+        text(file).replace("\x00", ""),
+        int(number(length)),
+    )

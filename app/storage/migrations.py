@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 
+SEARCH_INDEX = "message_index"
+
 # Siblings are ordered by ``number``, which no clock can disturb; it is also the row id of the search index.
 # The index holds finished messages only, so that saving an answer while it grows costs no re-indexing. Its text
 # stays in ``message``; the triggers take out exactly what they put in.

@@ -2,42 +2,75 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from app.storage.records import clean_text
+
+_log = logging.getLogger(__name__)
 
 MIN_INDEXED_CHARACTERS = 3  # what the trigram index can find; shorter texts are found by scanning
 MAX_FOUND = 500
 MANY_FOUND = 2000
 _MATCHING = "SELECT rowid FROM message_index WHERE message_index MATCH ?"
-_NEWEST_SCANNED = (
-    "SELECT (SELECT number FROM message WHERE conversation_id = conversation.id AND content LIKE ? ESCAPE '\\' "
-    "ORDER BY number DESC LIMIT 1) AS newest FROM conversation"
-)
+_MAX_SPELLINGS = 8
 _BEFORE, _EXCERPT = 14, 120  # characters
 
 
 def find_conversations(connection: sqlite3.Connection, text: str) -> dict[str, str]:
     """The conversations in one of whose messages ``text`` occurs, in any case, also inside words.
 
-    Each id comes with an excerpt of the newest such message.
+    Each id comes with an excerpt of the newest such message. Without a sound index all texts are looked through.
     """
-    text = text.replace("\x00", "")
+    text = clean_text(text.replace("\x00", ""))
+    pattern = re.compile(re.escape(text), re.IGNORECASE)
     if len(text) >= MIN_INDEXED_CHARACTERS:
         phrase = '"' + text.replace('"', '""') + '"'
-        newest, parameter = _newest_indexed(connection, phrase), phrase
-    else:
-        newest = _NEWEST_SCANNED
-        parameter = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        try:
+            return _excerpts(connection, _newest_indexed(connection, phrase), (phrase,), pattern)
+        except sqlite3.DatabaseError as error:
+            _log.warning("the search index cannot be used: %s", error)
+    likes = [f"%{_escaped(spelling)}%" for spelling in _spellings(text)]
+    return _excerpts(connection, _newest_scanned(len(likes)), likes, pattern)
+
+
+def _excerpts(
+    connection: sqlite3.Connection, newest: str, parameters: Sequence[str], pattern: re.Pattern[str]
+) -> dict[str, str]:
     query = (
         "SELECT conversation_id, content FROM message WHERE number IN "
         f"(SELECT newest FROM ({newest}) ORDER BY newest DESC LIMIT ?)"
     )
-    pattern = re.compile(re.escape(text), re.IGNORECASE)
     return {
         str(id_): excerpt_around(str(content), pattern)
-        for id_, content in connection.execute(query, (parameter, MAX_FOUND))
+        for id_, content in connection.execute(query, (*parameters, MAX_FOUND))
     }
+
+
+def _newest_scanned(num_spellings: int) -> str:
+    """The query for the newest message of each conversation that is like one of the spellings."""
+    is_like = " OR ".join(["content LIKE ? ESCAPE '\\'"] * num_spellings)
+    return (
+        f"SELECT (SELECT number FROM message WHERE conversation_id = conversation.id AND ({is_like}) "
+        "ORDER BY number DESC LIMIT 1) AS newest FROM conversation"
+    )
+
+
+def _spellings(text: str) -> list[str]:
+    """``text`` in small and large letters where SQLite does not know that they are the same: all but ASCII."""
+    spellings = [""]
+    for character in text:
+        cases = [character]
+        if not character.isascii() and len(spellings) <= _MAX_SPELLINGS // 2:
+            cases = list(dict.fromkeys((character.lower(), character.upper())))
+        spellings = [head + case for head in spellings for case in cases]
+    return spellings
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _newest_indexed(connection: sqlite3.Connection, phrase: str) -> str:

@@ -25,6 +25,7 @@ from app.storage.records import (
     PresetRecord,
     TrashRecord,
 )
+from app.storage.schema_check import rebuild_search_index
 from app.tasks import TaskRunner
 from app.translation import tr
 
@@ -32,6 +33,14 @@ _log = logging.getLogger(__name__)
 
 BUSY_NOTICE_S = 10.0
 CLOSING_WAIT_S = 0.7  # of the second that closing the app may take
+# What a broken search index answers, among other troubles of which making it anew harms nothing.
+_INDEX_CODES = (
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CORRUPT_VTAB,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_CONSTRAINT_VTAB,
+)
 
 _WAITING = tr(
     "Another program is using the chat database, so your last messages are not saved yet: close that program; "
@@ -48,6 +57,7 @@ class ChatStore(QObject):
         opening_notices: sentences about the state in which the database was found.
         unfinished: answers that a killed process left open, the last begun first.
         is_temporary: nothing outlasts this session, because the folder cannot be written.
+        is_whole: it names all that belongs to chats; what it does not name may be removed.
 
     Signals:
         trouble(text): a write waits or failed; one sentence.
@@ -60,7 +70,9 @@ class ChatStore(QObject):
         self._database = open_database(path)
         self.opening_notices = self._database.notices
         self.is_temporary = self._database.is_temporary
+        self.is_whole = self._database.is_whole
         self._busy_notice_s = busy_notice_s
+        self._has_mended = False
         self._reader = self._database.connect()
         self._writer = self._database.connect()
         self.unfinished = conversations.read_unfinished(self._reader)  # before they are closed below
@@ -147,6 +159,21 @@ class ChatStore(QObject):
         return is_finished and not self._has_lost
 
     def _transact(self, work: Write) -> None:
+        try:
+            self._transact_once(work)
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) not in _INDEX_CODES or self._has_mended:
+                raise
+            self._has_mended = True
+            # The search index can be made anew; nothing that is written should be lost because of it.
+            _log.warning("the search index is made anew: %s", error)
+            try:
+                rebuild_search_index(self._writer)
+            except sqlite3.DatabaseError:
+                raise error from None
+            self._transact_once(work)
+
+    def _transact_once(self, work: Write) -> None:
         self._begin()
         try:
             work(self._writer)

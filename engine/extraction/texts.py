@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import logging
+import stat
 from pathlib import Path
 
 from engine.errors import InputError
@@ -26,13 +27,19 @@ def read_text_file(path: Path) -> str:
     """The text of a file; raises InputError."""
     name = path.name
     try:
-        if path.is_dir():
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
             raise InputError(f"{name} is a folder; choose the files in it.")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"{name} is larger than {MAX_FILE_BYTES // 1_000_000} MB; use a part of it.")
-        data = path.read_bytes()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
+            raise InputError(f"{name} is a device or a pipe, not a file; save what it holds as a file first.")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)  # it may grow, or be larger than the system says
+    except ValueError as error:
+        raise InputError(f"{name!r} is no name that a file can have.") from error
     except OSError as error:
         raise InputError(f"{name} could not be read: {error.strerror or error}.") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise InputError(f"{name} is larger than {MAX_FILE_BYTES // 1_000_000} MB; use a part of it.")
     text = _pdf_text(path) if data.startswith(b"%PDF-") else decoded(data, name)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():

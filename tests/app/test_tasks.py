@@ -101,3 +101,25 @@ def test_a_throttle_runs_at_once_then_coalesces(qtbot: QtBot) -> None:
     throttle.cancel()
     qtbot.wait(100)
     assert calls == [0, 1, 2]
+
+
+def test_a_result_that_cannot_be_taken_keeps_no_other_from_its_taker(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[object] = []
+    monkeypatch.setattr("sys.excepthook", lambda _kind, error, _trace: reported.append(error))
+    runner = TaskRunner("test")
+    taken: list[int] = []
+
+    def fail(_result: object) -> None:
+        raise KeyError("gone")
+
+    began = threading.Event()
+    runner.run(began.wait)
+    runner.run(lambda: 1, fail)
+    runner.run(lambda: 2, taken.append)
+    began.set()
+    runner.run(lambda: 3, taken.append)
+    qtbot.waitUntil(lambda: taken == [2, 3], timeout=2000)
+    assert [type(error) for error in reported] == [KeyError]
+    assert runner.close(1.0)

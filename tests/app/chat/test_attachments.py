@@ -83,6 +83,11 @@ def test_what_cannot_be_attached_says_why(tmp_path: Path) -> None:
         "huge.txt": "huge.txt is larger than 50 MB; use a part of it.",
         "gone.txt": "gone.txt could not be read: No such file or directory.",
     }
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "endless").symlink_to("/dev/zero")
+        sentence = "is a device or a pipe, not a file; save what it holds as a file first."
+        sentences |= {name: f"{name} {sentence}" for name in ("pipe", "endless")}
     for name, sentence in sentences.items():
         with pytest.raises(InputError) as caught:
             read_text_file(tmp_path / name)

@@ -21,6 +21,9 @@ from tests.app.conftest import Bench
         ("**The** cat, a [cat](http://c) cats", "The cat, a ", "cat", "cat](http://c) cats"),
         ("concat a cat", "concat a ", "cat", "cat"),
         ("été, été", "été, ", "été", "été"),
+        ("你好世界，世界人", "你好世界，", "世界", "世界人"),
+        ("a **世界** 世界x", "a 世界 ", "世界", "世界x"),
+        ("ภาษาไทย", "ภาษา", "ไทย", "ไทย"),
     ],
 )
 def test_the_word_on_the_screen_is_found_in_the_source(source: str, before: str, word: str, rest: str) -> None:
@@ -100,3 +103,29 @@ def test_a_choice_goes_on_from_there(theme: Theme, qtbot: QtBot) -> None:
 
 def test_shares_as_people_say_them() -> None:
     assert [percent(share) for share in (1.0, 0.42, 0.042, 0.0)] == ["100 %", "42 %", "4.2 %", "< 0.1 %"]
+
+
+def test_a_part_of_a_character_cannot_be_chosen(theme: Theme, qtbot: QtBot) -> None:
+    tokens = (TokenProbability(1, "\ufffd", -0.1), TokenProbability(2, "x", -2.0))
+    holder = QWidget()
+    qtbot.addWidget(holder)
+    popup = CloserLookPopup(CloserLook("m", "before", tokens), "x", theme, holder)
+    assert [row.isEnabled() for row in popup.rows] == [False, True]
+    assert popup.rows[0].accessibleName() == "part of a character, 90 %"
+
+
+def test_what_is_found_after_another_chat_was_opened_is_not_shown(bench: Bench) -> None:
+    bench.ask("colour?", "red is nice")
+    answer = bench.controller.current_messages[-1].record
+    looks: list[CloserLook] = []
+    bench.controller.looked_closer.connect(looks.append)
+    for leaves in (True, False):
+        bench.controller.open_conversation(answer.conversation_id)
+        bench.controller.look_closer(answer.id, 0)
+        request = bench.request()
+        if leaves:
+            bench.controller.new_conversation()
+        bench.engine.on_event(TokenAlternatives(request, 0, 1, "x", None, (TokenProbability(1, "x", -0.1),)))
+        bench.engine.finish(request)
+        bench.qtbot.waitUntil(lambda: not bench.context.client.is_busy, timeout=3000)
+        assert len(looks) == (0 if leaves else 1)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.conversation import MAX_TITLE_CHARACTERS, UNTITLED, Conversation, clean_text, title_from
-from app.storage.records import ConversationRecord, MessageRecord
+from app.chat.conversation import MAX_TITLE_CHARACTERS, UNTITLED, Conversation, title_from
+from app.storage.records import ConversationRecord, MessageRecord, clean_text
 from engine.protocol import Message, Role
 
 

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.chat_page import ChatPage
 from app.chat.larger_context import larger_context
+from app.chat.message_actions import MessageAction
 from app.theme import Theme
 from engine.protocol import ContextOverflow, FinishReason, LoadModel, ModelLoaded, RequestFailed
 from tests.app.conftest import Bench
@@ -127,3 +128,17 @@ def test_the_cost_of_a_larger_context() -> None:
     assert rounded.context_length == 20_000
     assert larger_context(info, 10_000_000, 20_000) is None, "no room for an answer"
     assert larger_context(replace(info, context_length=20_000), 10_000_000) is None
+
+
+def test_an_offer_goes_with_its_chat(bench: Bench, page: ChatPage) -> None:
+    bench.ask("q", "a")
+    answer = bench.controller.current_messages[-1].record
+    page.transcript.asked.emit(answer.id, MessageAction.LARGER_CONTEXT)
+    assert page.notice_bar.isVisible()
+    bench.controller.new_conversation()
+    assert not page.notice_bar.isVisible()
+    before = len(bench.engine.commands)
+    bench.controller.enlarge_context(answer.id, 4096)
+    bench.controller.drop_turns(answer.id)
+    assert bench.controller.larger_context(answer.id) is None
+    assert len(bench.engine.commands) == before

@@ -3,15 +3,32 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from app.storage import database as database_module
-from app.storage.conversations import read_conversations, read_messages, save_conversation, save_message
+from app.storage.conversations import (
+    read_conversations,
+    read_messages,
+    read_trash,
+    save_conversation,
+    save_message,
+)
 from app.storage.database import Database, open_database
+from app.storage.folders import save_attachment, save_folder, save_preset
 from app.storage.migrations import MIGRATIONS, SCHEMA_VERSION, migrate, schema_version
-from app.storage.records import ConversationRecord, MessageRecord
+from app.storage.records import (
+    AttachmentRecord,
+    ConversationRecord,
+    FolderRecord,
+    MessageRecord,
+    PresetRecord,
+)
+from app.storage.search import find_conversations
 from engine.protocol import Role
 
 
@@ -249,4 +266,128 @@ def test_a_bad_record_hides_no_other(tmp_path: Path) -> None:
     first, bad, last = read_messages(connection, "c0")
     assert (first.content, bad.content, bad.stats, last.content) == ("text 0", "\x00\ufffd", None, "fine")
     assert last.stats == {"seed": 1}
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE message_index",
+        "DROP TABLE message_index_data",
+        "DELETE FROM message_index_data",
+        "DROP TRIGGER message_index_insert",
+        "DROP INDEX message_by_conversation",
+    ],
+)
+def test_what_can_be_made_anew_is_made_anew(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "chats.db"
+    _fill(open_database(path))
+    _run(path, change)
+    database = open_database(path)
+    assert (database.notices, database.is_temporary) == ((), False)
+    connection = database.connect()
+    save_message(connection, MessageRecord("new", "c0", "m0", Role.ASSISTANT, "needle"))
+    assert set(find_conversations(connection, "text")) == {"c0", "c1", "c2"}
+    assert set(find_conversations(connection, "needle")) == {"c0"}
+    plan = connection.execute(
+        "EXPLAIN QUERY PLAN SELECT * FROM message WHERE conversation_id = 'c0' ORDER BY number"
+    )
+    assert "message_by_conversation" in str(plan.fetchall())
+    assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "num_titles", "num_messages"),
+    [
+        ("DROP TABLE folder", 3, 3),
+        ("DROP TABLE preset", 3, 3),
+        ("DROP TABLE attachment", 3, 3),
+        ("DROP TABLE message", 3, 0),
+        ("ALTER TABLE conversation DROP COLUMN options", 3, 3),
+        ("ALTER TABLE message DROP COLUMN stats", 3, 3),
+        ("PRAGMA user_version = 0", 3, 3),
+        ("PRAGMA user_version = 1", 3, 3),
+        ("PRAGMA user_version = -5", 3, 3),
+    ],
+)
+def test_another_schema_than_its_number_says_is_damage(
+    tmp_path: Path, change: str, num_titles: int, num_messages: int
+) -> None:
+    path = tmp_path / "chats.db"
+    database = open_database(path)
+    _fill(database)
+    connection = database.connect()
+    save_folder(connection, FolderRecord("f", "Folder", 1.0))
+    connection.execute("UPDATE conversation SET folder_id = 'f'")
+    connection.close()
+    _run(path, change)
+    database = open_database(path)
+    assert not database.is_temporary
+    assert "was damaged" in database.notices[0]
+    assert len(_titles(database)) == num_titles
+    connection = database.connect()
+    for record in read_conversations(connection):
+        save_conversation(connection, record)  # what is left can be saved: nothing in it depends on what is lost
+    assert sum(len(read_messages(connection, f"c{number}")) for number in range(3)) == num_messages
+    save_message(connection, MessageRecord("new", "c0", None, Role.USER, "more"))
+    connection.close()
+
+
+@pytest.mark.parametrize("moment", ["1e300", "-1e300", "9e15", "'yesterday'", "x'00'"])
+def test_a_time_that_is_none_is_replaced(tmp_path: Path, moment: str) -> None:
+    path = tmp_path / "chats.db"
+    _fill(open_database(path))
+    _run(path, f"UPDATE conversation SET created_at = {moment}, updated_at = {moment}")
+    _run(path, f"UPDATE message SET created_at = {moment}")
+    connection = open_database(path).connect()
+    for record in read_conversations(connection):
+        datetime.fromtimestamp(record.updated_at, timezone(timedelta(hours=14))).isoformat()
+        assert read_messages(connection, record.id)[0].created_at == 0.0
+    _run(path, f"UPDATE conversation SET deleted_at = {moment}")
+    now = time.time()
+    assert all(record.deleted_at >= now for record in read_trash(connection)), "it must not be removed as too old"
+    connection.close()
+
+
+def test_what_no_file_can_hold_is_written_without_it(tmp_path: Path) -> None:
+    connection = open_database(tmp_path / "chats.db").connect()
+    broken = "caf\udce9"
+    record = ConversationRecord("c", broken, 1.0, 1.0, False, f"/{broken}.gguf", broken, options={"x": broken})
+    message = MessageRecord("m", "c", None, Role.USER, broken, broken, error=broken, stats={"x": broken})
+    save_conversation(connection, record)
+    save_message(connection, replace(message, model_name=broken))
+    save_folder(connection, FolderRecord("f", broken, 1.0))
+    save_preset(connection, PresetRecord("p", broken, {"x": broken}))
+    save_attachment(connection, AttachmentRecord("a", "c", "m", 0, broken, "a.txt", 1))
+    read = read_conversations(connection)[0]
+    assert (read.title, read.draft, read.options) == ("caf\ufffd", "caf\ufffd", {"x": "caf\ufffd"})
+    assert read_messages(connection, "c")[0].content == "caf\ufffd"
+    connection.close()
+
+
+def test_figures_that_are_none_are_left_out(tmp_path: Path) -> None:
+    connection = open_database(tmp_path / "chats.db").connect()
+    save_conversation(connection, ConversationRecord("c", "t", 1.0, 1.0))
+    save_message(connection, MessageRecord("m", "c", None, Role.ASSISTANT, "x"))
+    figures = '{"a": 1e999, "b": NaN, "c": ' + "9" * 4000 + ', "d": [Infinity, 1], "e": {"f": -1e400}, "g": 0.5}'
+    connection.execute("UPDATE message SET stats = ?", (figures,))
+    stats = read_messages(connection, "c")[0].stats
+    assert stats == {"a": None, "b": None, "c": None, "d": [None, 1], "e": {"f": None}, "g": 0.5}
+    connection.close()
+
+
+def test_a_database_beside_a_damaged_one_names_not_all(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    database = open_database(path)
+    assert database.is_whole
+    _fill(database)
+    _run(path, "DROP TABLE attachment")
+    assert not open_database(path).is_whole
+    assert not open_database(path).is_whole, "at later starts, too"
+
+
+def _run(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(statement)
     connection.close()

@@ -52,3 +52,19 @@ def test_marks() -> None:
     assert marked_places("Tea, tea and TEApot", ["tea", "pot"]) == [(0, 3), (5, 8), (13, 19)]
     assert marked_places("abcd", ["abc", "bcd", ""]) == [(0, 4)]
     assert marked_places("100% (sure)", ["%", "(sure)"]) == [(3, 4), (5, 11)]
+
+
+@pytest.mark.parametrize(
+    "wanted", ["ä", "Ä", "äp", "ÄP", "äpf", "ÄPFEL", "ж", "ЖЁ", "%", "_", '"', "NEAR(", "日本", "🙂", "a\ud800"]
+)
+def test_any_text_is_found_in_any_case(connection: sqlite3.Connection, wanted: str) -> None:
+    _write(connection, "found", 'Äpfel жёлтый 100%_ "so" NEAR( 日本語 🙂 a\ufffd')
+    _write(connection, "other", "pears")
+    assert list(find_conversations(connection, wanted)) == ["found"]
+
+
+def test_a_broken_index_is_done_without(connection: sqlite3.Connection) -> None:
+    _write(connection, "found", "Äpfel und Birnen")
+    connection.execute("DROP TABLE message_index")
+    assert list(find_conversations(connection, "äpfel")) == ["found"]
+    assert find_conversations(connection, "Pflaumen") == {}
