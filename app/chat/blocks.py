@@ -117,16 +117,16 @@ class BlockStream:
                 finished = tuple(block for block, _ in spans[:-1])
                 spans = spans[-1:]
                 self._open_source = tail
-        if len(spans) == 1 and len(self._open_source) > MAX_OPEN_CHARACTERS:
-            rest = self._open_source
-            while len(rest) > MAX_OPEN_CHARACTERS and (cut := _place_to_cut(rest, spans[0][0])):
-                finished += tuple(block for block, _ in self._spans(rest[:cut]))
-                rest = rest[cut:]
-                if not _is_paragraph(spans[0][0]):
-                    break
-            if len(rest) < len(self._open_source):
-                self._open_source = rest
-                spans = self._spans(rest)
+        if not spans and len(self._open_source) > MAX_OPEN_CHARACTERS:  # nothing but what the parser has noted
+            self._open_source = self._open_source[self._open_source.rfind("\n") + 1 :]
+        while len(spans) == 1 and len(self._open_source) > MAX_OPEN_CHARACTERS:
+            block = spans[0][0]
+            cut = _place_to_cut(self._open_source, block)
+            if not cut:
+                break
+            finished += tuple(block for block, _ in self._spans(self._open_source[:cut]))
+            self._open_source = _head_again(self._open_source, block) + self._open_source[cut:]
+            spans = self._spans(self._open_source)
         return BlockUpdate(finished, tuple(block for block, _ in spans))
 
     def finish(self) -> BlockUpdate:
@@ -178,10 +178,13 @@ def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
 
 
 def _place_to_cut(source: str, block: Block) -> int:
-    """Where a paragraph (at a line or word) or list (at an item) that is too long can be parted; 0 is nowhere."""
+    """Where a block that is too long can be parted; 0 is nowhere.
+
+    A paragraph or heading at a line or word, a list at an item, a quote at a line, a table at a row.
+    """
     kind = block.tokens[0].type if block.tokens else ""
-    if _is_paragraph(block):
-        half = MAX_OPEN_CHARACTERS // 2
+    half = MAX_OPEN_CHARACTERS // 2
+    if kind in {"paragraph_open", "heading_open"}:
         at_space = max(source.rfind(space, half, MAX_OPEN_CHARACTERS) + 1 for space in "\n ")
         return at_space or _place_to_break(source)
     if kind in {"bullet_list_open", "ordered_list_open"}:
@@ -191,7 +194,16 @@ def _place_to_cut(source: str, block: Block) -> int:
             if token.type == "list_item_open" and token.level == 1 and token.map
         ]
         return sum(map(len, _LINES.findall(source)[: starts[-1]])) if len(starts) > 1 else 0
+    if kind == "blockquote_open":
+        return source.rfind("\n>", half, MAX_OPEN_CHARACTERS) + 1
+    if kind == "table_open" and len(_head_again(source, block)) < half:
+        return source.rfind("\n", half, MAX_OPEN_CHARACTERS) + 1
     return 0
+
+
+def _head_again(source: str, block: Block) -> str:
+    """What the rest of a block that was parted begins with: a table has its head again."""
+    return "".join(_LINES.findall(source)[:2]) if block.kind is BlockKind.TABLE else ""
 
 
 def _place_to_break(source: str) -> int:
@@ -205,10 +217,6 @@ def _place_to_break(source: str) -> int:
     ):
         place -= 1
     return place
-
-
-def _is_paragraph(block: Block) -> bool:
-    return bool(block.tokens) and block.tokens[0].type == "paragraph_open"
 
 
 def _close(block: Block) -> Block:

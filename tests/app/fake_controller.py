@@ -67,6 +67,8 @@ If the log is larger than memory, use the system's **sort -r**, which spills to 
 class _NoStore:
     """Keeps nothing."""
 
+    is_whole = False
+
     def read_folders(self) -> list[object]:
         return []
 

@@ -113,7 +113,9 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> int:
     return 600
 
 
-@pytest.mark.parametrize("line", ["12345 ", "- an item of a list\n", "7. an item\n"])
+@pytest.mark.parametrize(
+    "line", ["12345 ", "- an item of a list\n", "7. an item\n", "> a quote\n", "12345", "你好。", "字字字。字"]
+)
 def test_no_block_stays_open_for_ever(line: str, limit: int) -> None:
     stream = BlockStream()
     finished = [block for _ in range(300) for block in stream.push(line).finished]
@@ -121,7 +123,55 @@ def test_no_block_stays_open_for_ever(line: str, limit: int) -> None:
     assert len(stream._open_source) <= limit + len(line)
     finished += stream.finish().finished
     text = "".join(t.content for block in finished for t in block.tokens if t.type == "inline")
-    assert text.count(line.split()[-1]) == 300
+    assert text.count(line.split()[-1].strip("> ")) == 300
+
+
+def test_a_table_that_is_long_goes_on_in_another_with_its_head(limit: int) -> None:
+    stream = BlockStream()
+    lines = ["| name | size |\n", "|---|--:|\n", *(f"| row {number} | {number} |\n" for number in range(300))]
+    finished = [block for line in lines for block in stream.push(line).finished]
+    assert len(stream._open_source) <= limit + 40
+    finished += stream.finish().finished
+    assert {block.kind for block in finished} == {BlockKind.TABLE}
+    cells = [[t.content for t in block.tokens if t.type == "inline"] for block in finished]
+    assert {tuple(one[:2]) for one in cells} == {("name", "size")}
+    assert [cell for one in cells for cell in one[2::2]] == [f"row {number}" for number in range(300)]
+    last = [t.attrGet("style") for t in finished[-1].tokens if t.type == "td_open"]
+    assert set(last[1::2]) == {"text-align:right"}
+
+
+def test_more_columns_than_anybody_reads_are_text() -> None:
+    wide, wider = ("|" + "a|" * number + "\n|" + "-|" * number + "\n" for number in (100, 500))
+    assert [block.kind for block in parse_blocks(wide)] == [BlockKind.TABLE]
+    assert {block.kind for block in parse_blocks(wider)} == {BlockKind.PROSE}
+
+
+@pytest.mark.parametrize("line", ["[note]: /address\n", "\n"])
+def test_what_shows_nothing_is_let_go(line: str, limit: int) -> None:
+    stream = BlockStream()
+    for _ in range(1000):
+        stream.push(line)
+    assert len(stream._open_source) <= limit
+    stream.push("\n\nsee [note]")
+    links = [child.type for block in stream.finish().finished for child in block.tokens[1].children or ()]
+    assert ("link_open" in links) is ("note" in line)
+
+
+def test_a_text_without_spaces_is_parted_between_characters(limit: int) -> None:
+    family = "👨\u200d👩\u200d👧"
+    for piece in (family, "e\u0301", "**b**", "`code`"):
+        texts = [
+            "".join(t.content for t in block.tokens if t.type == "inline") for block in parse_blocks(piece * 500)
+        ]
+        assert "".join(texts) == piece * 500
+        assert all(not text.startswith(("\u200d", "\u0301")) and not text.endswith("\u200d") for text in texts)
+
+
+def test_only_line_ends_end_lines() -> None:
+    code = "a\x0cb\u2028c\x1cd\x0be\x85f"
+    blocks = parse_blocks(f"```\r\n{code}\r\nsecond\r\n```\r\nafter\x1c```\rend")
+    assert blocks[0].text == f"{code}\nsecond"
+    assert [block.kind for block in blocks] == [BlockKind.CODE, BlockKind.PROSE]
 
 
 @pytest.mark.parametrize("space", [" ", "\n"])
