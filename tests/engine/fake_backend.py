@@ -42,7 +42,7 @@ class FakeBackend:
         num_blocks: int,
         max_batch_tokens: int = 64,
         vocab_size: int = VOCAB_SIZE,
-        before_run: Callable[[Sequence[SequenceSlice]], None] = lambda slices: None,
+        before_run: Callable[[Sequence[SequenceSlice]], object] = lambda slices: None,
     ) -> None:
         self.max_batch_tokens = max_batch_tokens
         self.vocab_size = vocab_size

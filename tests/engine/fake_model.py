@@ -105,7 +105,7 @@ class FakeLoads:
         self.backends: list[FakeBackend] = []
         self.hold = threading.Event()
         self.errors: dict[str, Exception] = {}
-        self.before_run: Callable[[Sequence[SequenceSlice]], None] = lambda slices: None
+        self.before_run: Callable[[Sequence[SequenceSlice]], object] = lambda slices: None
         self._context_length = context_length
         self._num_blocks = num_blocks or 2 * num_blocks_for(context_length)
 

@@ -39,7 +39,7 @@ from engine.protocol import LoadModel
 from tests.engine.bent_models import Bent, bend, take_apart
 
 CONTEXT_LENGTH = 64
-LIMIT_S = 10.0
+LIMIT_S = 60.0  # of less than a second
 LIMIT_BYTES = 1 << 30  # beyond what the process had used before
 MAX_MESSAGE = 400
 CONFIG = EngineConfig(backend="reference", max_batch_tokens=8, kv_bytes=1 << 22)

@@ -145,7 +145,7 @@ class RandomChats:
         self._ask(Chat(""), self._words(min(CONTEXT_LENGTH - 40, 16 * self._num_blocks - 60)))
 
     def _rest(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while self._conversations.rest_s is not None:
             assert time.monotonic() < deadline
             self._conversations.rest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,7 +74,7 @@ def _storage(log: EventLog) -> SnapshotStorage:
 
 
 def _wait_for_storage(log: EventLog, num_conversations: int) -> SnapshotStorage:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (storage := _storage(log)).num_conversations != num_conversations:
         assert time.monotonic() < deadline, storage
         time.sleep(0.02)
@@ -109,7 +110,7 @@ def test_what_the_disk_has_comes_back_before_it_is_asked_for(tmp_path: Path) -> 
     with _started(tmp_path, loads) as log:
         log.submit(PrefillDraft("chat", (Message(Role.USER, TALE),), only_kept=True))
         backend = loads.backends[-1]
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while backend.num_written_blocks < len(TALE) // BLOCK_SIZE and time.monotonic() < deadline:
             time.sleep(0.01)
         assert backend.num_computed_tokens == 0, "brought, not read"
@@ -339,17 +340,20 @@ def test_a_stop_during_reopening_ends_it(tmp_path: Path, monkeypatch: pytest.Mon
         _ask(log, "a", TALE)
     monkeypatch.setattr(restoration, "CHUNK_BYTES", 64)
     monkeypatch.setattr(restoration, "ADVANCE_S", 0.0)
-    slow = restoration.Restoration.advance
+    begun, is_told = threading.Event(), threading.Event()
+    go_on = restoration.Restoration.advance
 
     def advance(self: restoration.Restoration) -> None:
-        time.sleep(0.05)
-        slow(self)
+        begun.set()
+        is_told.wait(60)
+        go_on(self)
 
     monkeypatch.setattr(restoration.Restoration, "advance", advance)
     with _started(tmp_path) as log:
         log.submit(GenerateRequest("a", prompt=TALE, max_tokens=5, conversation_id="chat"))
-        time.sleep(0.12)
+        assert begun.wait(60)
         log.submit(AbortRequest("a"))
+        is_told.set()
         end = log.wait_end("a")
         assert isinstance(end, RequestFinished)
         assert end.stats.num_completion_tokens == 0
@@ -370,11 +374,21 @@ def test_others_stream_while_a_conversation_is_reopened(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(restoration.Restoration, "advance", advance)
     loads = FakeLoads(snapshot_key=KEY)
-    loads.before_run = lambda slices: steps.append("step")
+    both_came = threading.Event()
+
+    def note(_slices: object) -> None:
+        both_came.wait(60)
+        steps.append("step")
+
+    loads.before_run = note
+    sampling = SamplingParams(temperature=0)
     with _started(tmp_path, loads) as log:
-        log.submit(GenerateRequest("other", prompt="hello", sampling=SamplingParams(temperature=0), max_tokens=200))
-        _ask(log, "b", TALE)
-        log.wait_end("other")
+        log.submit(GenerateRequest("other", prompt="hello", sampling=sampling, max_tokens=200))
+        log.submit(GenerateRequest("b", prompt=TALE, sampling=sampling, max_tokens=20, conversation_id="chat"))
+        both_came.set()
+        ends = {log.wait(RequestFinished).request_id for _ in range(2)}
+    assert ends == {"other", "b"}
+    assert log.text("b") == answer(TALE, 20)
     assert "step" in steps[steps.index("disk") : len(steps) - steps[::-1].index("disk")]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
+from engine import loader
 from engine.config import EngineConfig
 from engine.errors import (
     InsufficientMemoryError,
@@ -16,7 +18,7 @@ from engine.errors import (
     NotGGUFError,
     UnsupportedModelError,
 )
-from engine.gguf import open_model
+from engine.gguf import GGUFFile, open_model
 from engine.kernels.backend import SequenceSlice
 from engine.loader import choose_num_threads, load_model, num_physical_cores, tensor_type_name
 from engine.protocol import (
@@ -67,10 +69,22 @@ def test_a_vocabulary_that_cannot_be_used_ends_the_reading_of_weights(
     path.write_bytes(path.read_bytes().replace(b"gpt2", b"bert"))
     monkeypatch.setattr("engine.loader.READ_CHUNK_BYTES", 64)
     fractions: list[float] = []
+    has_failed = threading.Event()
+    load_text_side = loader._load_text_side
+
+    def note_failure(file: GGUFFile) -> object:
+        try:
+            return load_text_side(file)
+        finally:
+            has_failed.set()
+
+    monkeypatch.setattr(loader, "_load_text_side", note_failure)
 
     def on_progress(phase: LoadPhase, fraction: float, message: str) -> None:
         fractions.append(fraction)
-        time.sleep(0.001)
+        if fraction > 0.16:
+            assert has_failed.wait(60)
+            time.sleep(0.001)  # until the loader can see it
 
     with pytest.raises(UnsupportedModelError, match="WordPiece"):
         load_model(LoadModel(path), REFERENCE, on_progress)

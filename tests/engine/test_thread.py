@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,15 +41,24 @@ from engine.protocol import (
 )
 from engine.sampling.params import SamplingParams
 from tests.engine.fake_model import FakeLoads, answer
-from tests.integration.engine_events import EventLog, engine_thread
+from tests.integration.engine_events import E, EventLog, engine_thread
 
 MODEL = Path("model.gguf")
 GREEDY = SamplingParams(temperature=0)
-SLACK_S = 2.0  # where the promise is 0.2 s: the machine may be busy
 
 
 def _request(name: str, prompt: str, max_tokens: int = 20, stop: tuple[str, ...] = ()) -> GenerateRequest:
     return GenerateRequest(name, prompt=prompt, sampling=GREEDY, max_tokens=max_tokens, stop=stop)
+
+
+def _hold_after(
+    log: EventLog, loads: FakeLoads, kind: type[E], where: Callable[[E], bool] = lambda event: True
+) -> threading.Event:
+    """Let the model compute nothing after such an event until the event that is returned is set."""
+    has_come, may_go_on = threading.Event(), threading.Event()
+    log.on_event = lambda event: has_come.set() if isinstance(event, kind) and where(event) else None
+    loads.before_run = lambda slices: may_go_on.wait(60) if has_come.is_set() else None
+    return may_go_on
 
 
 @pytest.fixture
@@ -194,10 +203,11 @@ def test_a_load_that_fails_is_one_sentence(engine: EventLog, loads: FakeLoads) -
 
 
 def test_a_new_model_frees_the_old_one_and_stops_what_runs_on_it(loaded: EventLog, loads: FakeLoads) -> None:
-    loads.before_run = lambda slices: time.sleep(0.005)
+    is_told = _hold_after(loaded, loads, Delta)
     loaded.submit(_request("a", "x", max_tokens=400))
     loaded.wait(Delta)
     loaded.submit(LoadModel(Path("other.gguf")))
+    is_told.set()
     end = loaded.wait_end("a")
     assert isinstance(end, RequestFinished)
     assert end.reason is FinishReason.ABORTED
@@ -213,10 +223,9 @@ def test_a_request_waits_for_a_load_and_can_be_stopped_meanwhile(engine: EventLo
     loads.hold.set()
     engine.submit(LoadModel(MODEL), _request("a", "x"), _request("b", "patient"))
     engine.wait(ModelLoading, where=lambda event: event.phase is LoadPhase.WEIGHTS)
-    stopped = time.monotonic()
     engine.submit(AbortRequest("a"))
     end = engine.wait_end("a")
-    assert time.monotonic() - stopped < SLACK_S
+    assert not engine.of(ModelLoaded), "the load goes on"
     assert isinstance(end, RequestFinished)
     assert end.reason is FinishReason.ABORTED
     loads.hold.clear()
@@ -229,7 +238,7 @@ def test_a_load_can_be_stopped_and_replaced(engine: EventLog, loads: FakeLoads) 
     engine.submit(LoadModel(MODEL))
     engine.wait(ModelLoading, where=lambda event: event.phase is LoadPhase.WEIGHTS)
     engine.submit(EjectModel())
-    assert engine.wait(ModelLoadFailed, SLACK_S).message == "Loading was stopped."
+    assert engine.wait(ModelLoadFailed).message == "Loading was stopped."
     engine.submit(LoadModel(Path("one.gguf")))
     engine.submit(LoadModel(Path("two.gguf")))
     assert engine.wait(ModelLoadFailed).path == Path("one.gguf")
@@ -243,22 +252,19 @@ def test_the_thread_stops_during_a_load(loads: FakeLoads) -> None:
     with engine_thread(load=loads) as engine:
         engine.submit(LoadModel(MODEL), _request("a", "x"))
         engine.wait(ModelLoading, where=lambda event: event.phase is LoadPhase.WEIGHTS)
-        started = time.monotonic()
-        assert engine.thread.stop(SLACK_S)
-        assert time.monotonic() - started < SLACK_S
+        assert engine.thread.stop(60), "the load is not waited for"
     engine.drain()
     assert isinstance(engine.events[-1], EngineStopped)
     assert engine.of(RequestFinished, "a")[0].reason is FinishReason.ABORTED
 
 
 def test_a_stop_is_heard_between_chunks_of_a_prompt(loaded: EventLog, loads: FakeLoads) -> None:
-    loads.before_run = lambda slices: time.sleep(0.03)
+    is_told = _hold_after(loaded, loads, PromptProgress)
     loaded.submit(_request("a", "p" * 400))
     loaded.wait(PromptProgress)
-    stopped = time.monotonic()
     loaded.submit(AbortRequest("a"))
+    is_told.set()
     end = loaded.wait_end("a")
-    assert time.monotonic() - stopped < SLACK_S
     assert isinstance(end, RequestFinished)
     assert end.reason is FinishReason.ABORTED
     assert end.stats.num_completion_tokens == 0
@@ -275,11 +281,11 @@ def test_a_stop_ends_a_step_that_would_take_long(loaded: EventLog, loads: FakeLo
 
     def run_long(slices: object) -> None:
         begun.set()
-        assert loads.backends[0].is_interrupted.wait(20)
+        assert loads.backends[0].is_interrupted.wait(60)
 
     loads.before_run = run_long
     loaded.submit(_request("a", "p" * 40))
-    assert begun.wait(20)
+    assert begun.wait(60)
     loaded.submit(command)
     end = loaded.wait_end("a")
     assert isinstance(end, RequestFinished)
@@ -287,12 +293,14 @@ def test_a_stop_ends_a_step_that_would_take_long(loaded: EventLog, loads: FakeLo
 
 
 def test_a_stop_keeps_the_text_so_far(loaded: EventLog, loads: FakeLoads) -> None:
-    loads.before_run = lambda slices: time.sleep(0.01)
+    is_told = _hold_after(loaded, loads, Delta, lambda event: event.num_completion_tokens >= 5)
     loaded.submit(_request("a", "talk", max_tokens=400, stop=("never there",)))
     loaded.wait(Delta, where=lambda event: event.num_completion_tokens >= 5)
     loaded.submit(AbortRequest("a"))
+    is_told.set()
     end = loaded.wait_end("a")
     assert isinstance(end, RequestFinished)
+    assert 5 <= end.stats.num_completion_tokens < 400
     assert loaded.text("a") == answer("talk", end.stats.num_completion_tokens)
 
 
@@ -305,8 +313,10 @@ def test_requests_run_side_by_side(loaded: EventLog) -> None:
 
 
 def test_the_same_request_twice_is_answered_once(loaded: EventLog, loads: FakeLoads) -> None:
-    loads.before_run = lambda slices: time.sleep(0.005)
+    both_came = threading.Event()
+    loads.before_run = lambda slices: both_came.wait(60)
     loaded.submit(_request("a", "twice"), _request("a", "twice"))
+    both_came.set()
     loaded.wait_end("a")
     loaded.submit(_request("b", "x"))
     loaded.wait_end("b")
@@ -360,8 +370,8 @@ def test_a_receiver_that_raises_does_not_end_the_engine(loads: FakeLoads) -> Non
     thread.start()
     thread.submit(LoadModel(MODEL))
     thread.submit(_request("a", "x"))
-    assert done.wait(30)
-    assert thread.stop(30)
+    assert done.wait(60)
+    assert thread.stop(60)
     assert isinstance(seen[-1], EngineStopped)
 
 

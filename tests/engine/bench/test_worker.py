@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def test_a_dead_worker_is_noticed(own: dict[str, Any]) -> None:
 
 def test_a_silent_worker_is_given_up(own: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.bench.processes.TIMEOUT_S", 0.05)
-    started = time.perf_counter()
-    with pytest.raises(EngineError, match="did not answer"), WorkerProcess("fireside", own) as worker:
+    worker = WorkerProcess("fireside", own)
+    with pytest.raises(EngineError, match="did not answer"), worker:
         worker.receive()
-    assert time.perf_counter() - started < 5  # it is killed, not waited for
+    assert worker._process.returncode not in {0, 1}, "it is killed, not waited for"

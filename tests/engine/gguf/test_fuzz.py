@@ -42,7 +42,7 @@ SOUND = encode_gguf(
     },
 )
 MEMORY_BYTES = 4 << 20  # the file has under 2 KiB; the rest is room for Python itself
-LIMIT_S = 2.0
+LIMIT_S = 60.0  # of milliseconds
 
 positions = st.integers(0, len(SOUND) - 1)
 tricky = st.sampled_from(

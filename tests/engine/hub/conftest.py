@@ -22,6 +22,11 @@ def _no_proxy_and_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     close_session()  # it knows the proxy and the certificates of the test before
 
 
+@pytest.fixture(autouse=True)
+def _patient_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.hub.downloads.STOPPING_WAIT_S", 60.0)
+
+
 @pytest.fixture
 def hub() -> Iterator[LoopbackHub]:
     with loopback_hub() as running:

@@ -56,7 +56,7 @@ def test_a_cancelled_download_leaves_the_same_one_added_anew_alone(person: Perso
     person.hub.always["store"] = Fault(pause_s=30.0)
     assert person.add() == first
     person.wait_for(lambda row: row.num_received > 0)
-    old_thread.join(10)
+    old_thread.join(60)
     assert not old_thread.is_alive()
     assert person.row().num_received > 0
     assert [path.name for path in (person.folder / ".downloads").iterdir()] == [first]

@@ -85,14 +85,14 @@ def test_an_overlong_token_costs_nothing() -> None:
     assert derive_merges(CodePoints.of(tokens), np.zeros(2, np.float32), np.ones(2, np.bool_)).made.size == 0
 
 
-def test_a_vocabulary_of_262144_tokens_is_built_quickly(gemma3_path: Path) -> None:
+def test_the_time_of_a_vocabulary_of_262144_tokens_is_not_its_square(gemma3_path: Path) -> None:
     with open_model(gemma3_path) as file:
         load_tokenizer(file.metadata)  # compiles the loop, once on a machine
         started = time.perf_counter()
         tokenizer = load_tokenizer(file.metadata)
         took_s = time.perf_counter() - started
     assert tokenizer.vocab_size == 262_144
-    assert took_s < 8, "0.6 s on the machine that this was made for"
+    assert took_s < 60, "0.6 s on an idle machine; minutes where each token looks at all others"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])

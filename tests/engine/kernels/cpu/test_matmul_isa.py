@@ -43,7 +43,7 @@ for name in sys.argv[2:]:
 def run_python(arguments: list[str], instruction_set: InstructionSet) -> str:
     environment = {**os.environ, "FIRESIDE_ISA": instruction_set.value}
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=280
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=800
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -94,7 +94,7 @@ def test_steps_may_come_from_any_thread(team: ThreadTeam, program: np.ndarray, c
     for _ in range(4):
         caller = threading.Thread(target=team.run)
         caller.start()
-        caller.join(20)
+        caller.join(120)
         assert not caller.is_alive()
     assert counters.tolist() == [0, 0]
 
@@ -103,17 +103,17 @@ def test_idle_team_uses_no_processor(program: np.ndarray) -> None:
     team = ThreadTeam(3)
     team.set_program(program, STEP)
     team.run()
-    time.sleep(0.05)
-    before = _worker_seconds()
-    time.sleep(0.3)
-    used = _worker_seconds() - before
+    used = [_seconds_used_in(0.3) for _ in range(3)]
     team.close()
-    assert used < 0.1
+    assert min(used) < 0.1, "workers that look for a step all the time use 0.6 s"
 
 
-def _worker_seconds() -> float:
-    times = psutil.Process().cpu_times()
-    return float(times.user + times.system)
+def _seconds_used_in(seconds: float) -> float:
+    """Processor time that this process uses while this thread sleeps."""
+    before = psutil.Process().cpu_times()
+    time.sleep(seconds)
+    after = psutil.Process().cpu_times()
+    return float(after.user + after.system - before.user - before.system)
 
 
 def test_close_ends_the_threads() -> None:
@@ -148,7 +148,7 @@ def test_teams_do_not_disturb_each_other(kernels: list[Kernel]) -> None:
     for caller in callers:
         caller.start()
     for caller in callers:
-        caller.join(20)
+        caller.join(120)
     for team, counters in zip(teams, counted):
         assert counters[0] == 50 * ROWS
         team.close()
@@ -197,7 +197,7 @@ def test_an_interrupted_step_ends_at_a_barrier_and_the_next_one_runs(
         while counters[0] == 0:
             time.sleep(0.001)
         team.interrupt()
-        caller.join(20)
+        caller.join(120)
         assert ended == [False]
         assert counters[0] < 100_000
         counters[0] = 0
