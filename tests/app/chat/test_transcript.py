@@ -272,9 +272,9 @@ def test_what_is_edited_can_be_seen(transcript: Transcript, qtbot: QtBot, index:
     widget.begin_edit()
     editor = widget._editor
     assert editor is not None
-    qtbot.waitUntil(lambda: widget.height() >= editor.height() == editor.sizeHint().height() > 40, timeout=1000)
+    qtbot.waitUntil(lambda: widget.height() >= editor.height() == editor.sizeHint().height() > 40)
     editor.edit.setPlainText("\n".join("a line" for _ in range(8)))
-    qtbot.waitUntil(lambda: editor.edit.height() > 8 * 10 and editor.height() > editor.edit.height(), timeout=1000)
+    qtbot.waitUntil(lambda: editor.edit.height() > 8 * 10 and editor.height() > editor.edit.height())
     assert not editor.visibleRegion().isEmpty()
 
 

@@ -65,20 +65,19 @@ def test_pause_wakes_a_download_that_waits_for_headers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_handshake_that_drips_ends(monkeypatch: pytest.MonkeyPatch, is_cut: bool) -> None:
-    """A server's hello of 16 kB, byte by byte: the connection is in the hands of the TLS library meanwhile."""
-    monkeypatch.setattr(connection_module, "ANSWER_S", 60.0 if is_cut else 0.2)
-    with dripping_server(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xf0", b"\0") as url:
+    """A server's hello of 16 kB, byte by byte, takes an hour: it is in the hands of the TLS library meanwhile."""
+    monkeypatch.setattr(connection_module, "CONNECT_TIMEOUT_S", 7200.0)
+    monkeypatch.setattr(connection_module, "ANSWER_S", 7200.0 if is_cut else 0.2)
+    with dripping_server(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xf0", b"\0", pause_s=0.2) as url:
         connection = connection_module.Connection(url.replace("http://", "https://"))
         timer = threading.Timer(0.3, connection.cut)
         if is_cut:
             timer.start()
-        start = time.monotonic()
         with (
             pytest.raises(HubUnreachableError),
             connection.open(f"{connection.endpoint}/x", "x"),
         ):
             pass
-        assert time.monotonic() - start < connection_module.CONNECT_TIMEOUT_S / 2
         timer.cancel()
         connection.close()
 
