@@ -74,10 +74,6 @@ class ModelLibrary(QObject):
         self._is_scanning = True
         self._runner.run(self._look, self._on_looked, self._on_failed)
 
-    def mark_damaged(self, model: FoundModel, problem: str) -> None:
-        """Reading all of a model found damage: nothing loads it until its files change. From any thread."""
-        self._scanner.mark_damaged(model, problem)
-
     def close(self) -> None:
         """Begin no further look and drop the result of a running one."""
         self._is_closed = True

@@ -149,14 +149,11 @@ class ModelsWork(QObject):
 
     def verify(self, model: FoundModel) -> None:
         """Read all files of a model and say what was found."""
-        from engine.library.files import DamagedFileError, LibraryError, verify
+        from engine.library.files import LibraryError, verify
 
-        def read_all() -> str:
-            try:
-                return verify(model, self.library.folder, report)
-            except (DamagedFileError, ModelFileError) as error:
-                self.library.mark_damaged(model, str(error))
-                raise
+        def on_verified(text: str) -> None:
+            self.library.scan()
+            self.notice.emit(text)
 
         def on_error(error: Exception) -> None:
             if isinstance(error, LibraryError | ModelFileError):
@@ -166,7 +163,7 @@ class ModelsWork(QObject):
                 self._on_error(error)
 
         report = self._progress(tr("Reading all of {name}…", name=model.name))
-        self._run(read_all, self.notice.emit, on_error)
+        self._run(lambda: verify(model, self.library.folder, report), on_verified, on_error)
 
     def repair(self, model: FoundModel) -> None:
         """Do what helps a model that cannot be used; nothing where nothing does."""

@@ -6,8 +6,8 @@
     repairs  what to do about a model that cannot be used
     files    import, verify, delete
     import_names, import_stage  what an imported file is called; all files of a model get their places, or none
-    folder_move  all of the models folder to another place
-    hashes   the checksums of finished downloads, for ``verify``
+    folder_move, move_note  all of the models folder to another place; a move that was killed is ended
+    hashes, damage  the checksums of finished downloads, for ``verify``; what it found
 
 Other programs' files are read in place and never changed.
 """

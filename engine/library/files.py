@@ -17,10 +17,11 @@ from pathlib import Path
 
 import filelock
 
-from engine.errors import DiskFullError, EngineError
+from engine.errors import DiskFullError, EngineError, ModelFileError
 from engine.gguf import check_model_file, is_listed_name, shard_paths
 from engine.hub.download_work import reserve_bytes
 from engine.hub.transfer import disk_fault
+from engine.library.damage import keep_damage, mark_of
 from engine.library.hashes import keep_hashes, known_hash
 from engine.library.import_names import listed_names
 from engine.library.import_stage import import_stage, place_all
@@ -137,11 +138,22 @@ def _check_is_listed(path: Path, models_folder: Path, name: str) -> None:
 
 
 def verify(model: FoundModel, models_folder: Path, on_progress: OnProgress = no_progress) -> str:
-    """Read all of a model's files; returns what was found in one sentence.
+    """Read all of a model's files; returns what was found in one sentence. Damage is remembered until they change.
 
     Raises ModelFileError for a bad header, DamagedFileError for a checksum that is not the right one, LibraryError
     for an unreadable disk.
     """
+    mark = mark_of(model.paths)
+    try:
+        text = _verified(model, models_folder, on_progress)
+    except (DamagedFileError, ModelFileError) as error:
+        keep_damage(model.path, mark, str(error), models_folder)
+        raise
+    keep_damage(model.path, mark, "", models_folder)
+    return text
+
+
+def _verified(model: FoundModel, models_folder: Path, on_progress: OnProgress) -> str:
     num_known = done = 0
     for path in shard_paths(model.path):
         if path.suffix.lower() == ".gguf" or model.origin is Origin.OLLAMA:
@@ -195,6 +207,7 @@ def delete(model: FoundModel, models_folder: Path) -> int:
             raise LibraryError(f"{path.name} cannot be deleted: {error.strerror or error}.") from error
     with contextlib.suppress(OSError):
         keep_hashes(dict.fromkeys(model.paths, ""), models_folder)
+    keep_damage(model.path, [], "", models_folder)
     _remove_empty(model.path.parent, models_folder)
     return freed
 

@@ -4,51 +4,67 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from pathlib import Path
 
+import filelock
+
 from engine.hub.transfer import disk_fault
 from engine.library.files import LibraryError, OnProgress, check_room, copy_file, is_same_disk, no_progress
-from engine.library.places import point_to
+from engine.library.move_note import finish_move, mend_links, noted_move, remove_copies
+from engine.library.places import MOVE_NAME, point_to
+
+# What systems keep on every disk of their own accord.
+_OF_SYSTEMS = re.compile(
+    r"lost\+found|System Volume Information|\$RECYCLE\.BIN|\.Trash.*|\.fseventsd|\.Spotlight-V100|\.DS_Store", re.I
+)
 
 
 def move_folder(old: Path, new: Path, default: Path, on_progress: OnProgress = no_progress) -> None:
     """Move everything in the models folder to ``new``, which is used from then on.
 
     Files are copied first and deleted last, so that a stop or a fault leaves the old folder whole; where only names
-    change, they change back. Links within keep leading to what they led to. Raises LibraryError and DownloadError.
+    change, they change back. After a kill the next look for the models folder ends it. Links
+    within keep leading to what they led to. Raises LibraryError and DownloadError.
     """
     old, new = old.absolute(), new.absolute()
     if new == old:
         return
+    if default.with_name(MOVE_NAME).exists():
+        finish_move(default)
     source, target = Path(os.path.realpath(old)), Path(os.path.realpath(new))
-    undo = contextlib.ExitStack()
     try:
         _check_target(source, target)
         links = _links_to_mend(source)
+        with noted_move(old, source, target, links, default):
+            _move(source, target, new, default, on_progress)
+            mend_links(links, target)
+            shutil.rmtree(source, ignore_errors=True)
+            if old.is_symlink():
+                old.unlink(missing_ok=True)
+    except filelock.Timeout as error:
+        raise LibraryError("The models folder is being moved already.") from error
+    except OSError as error:
+        raise disk_fault(error, Path(error.filename2 or error.filename or target), 0) from error
+    except ValueError as error:
+        raise LibraryError(f"{str(new)!r} is no name that can be written down: choose another folder.") from error
+
+
+def _move(source: Path, target: Path, new: Path, default: Path, on_progress: OnProgress) -> None:
+    """All of it lies in the new place, which is used from then on; else it raises, and all is as before."""
+    undo = contextlib.ExitStack()
+    try:
         _bring(source, target, undo, on_progress)
         point_to(new, default)
-    except BaseException as error:
+    except BaseException:
         try:
             undo.close()
         except OSError as second:
             raise LibraryError(
                 f"The models lie in {target} now, which cannot be noted or undone: move them back to {source}."
             ) from second
-        if isinstance(error, OSError):
-            raise disk_fault(error, Path(error.filename2 or error.filename or target), 0) from error
-        if isinstance(error, ValueError):
-            raise LibraryError(
-                f"{str(new)!r} is no name that can be written down: choose another folder."
-            ) from error
         raise
-    for path, leads_to in links.items():
-        with contextlib.suppress(OSError):
-            (target / path).unlink()
-            os.symlink(leads_to, target / path)
-    shutil.rmtree(source, ignore_errors=True)
-    if old.is_symlink():
-        old.unlink(missing_ok=True)
 
 
 def _check_target(source: Path, target: Path) -> None:
@@ -56,24 +72,30 @@ def _check_target(source: Path, target: Path) -> None:
         raise LibraryError("The new models folder cannot lie inside the old one, or around it: choose another.")
     if os.path.lexists(target) and not target.is_dir():
         raise LibraryError(f"{target} is no folder: choose another one for the models.")
-    if target.is_dir() and any(target.iterdir()):
+    if target.is_dir() and not all(_OF_SYSTEMS.fullmatch(path.name) for path in target.iterdir()):
         raise LibraryError(f"{target} is not empty: choose an empty folder for the models.")
 
 
 def _bring(source: Path, target: Path, undo: contextlib.ExitStack, on_progress: OnProgress) -> None:
     """Let ``target`` hold what ``source`` holds; ``undo`` takes it back."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.is_dir():  # empty
-        target.rmdir()
-        undo.callback(target.mkdir, exist_ok=True)
+    stays = False
+    if target.is_dir():  # empty, but for what a disk has of its own
+        try:
+            target.rmdir()
+            undo.callback(target.mkdir, exist_ok=True)
+        except OSError:  # a whole disk, which cannot give way
+            stays = True
     if not source.exists():
-        target.mkdir()
+        target.mkdir(exist_ok=True)
         undo.callback(target.rmdir)
-    elif is_same_disk(source, target.parent):
+    elif not stays and is_same_disk(source, target.parent):
         os.rename(source, target)
         undo.callback(os.rename, target, source)
     else:
-        undo.callback(shutil.rmtree, target, ignore_errors=True)
+        if not stays:
+            undo.callback(shutil.rmtree, target, ignore_errors=True)
+        undo.callback(remove_copies, target, source)
         _copy_tree(source, target, on_progress)
 
 
@@ -88,7 +110,7 @@ def _copy_tree(source: Path, target: Path, on_progress: OnProgress) -> None:
         if path.is_symlink():
             os.symlink(os.readlink(path), copied)
         elif path.is_dir():
-            copied.mkdir()
+            copied.mkdir(exist_ok=True)
         elif path.is_file():  # a pipe has nothing to keep, and would be waited for
             copy_file(path, copied, lambda count, done=done: on_progress(done + count, total))  # type: ignore[misc]
             done += path.stat().st_size

@@ -25,7 +25,7 @@ def known_hash(path: Path, models_folder: Path) -> str:
     name = Path(os.path.realpath(path)).name.removeprefix("sha256-")
     if _SHA256.fullmatch(name):
         return name
-    return _read(models_folder).get(_key(path, models_folder), "")
+    return _read(models_folder).get(key_of(path, models_folder), "")
 
 
 def keep_hashes(hashes: Mapping[Path, str], models_folder: Path) -> None:
@@ -34,15 +34,16 @@ def keep_hashes(hashes: Mapping[Path, str], models_folder: Path) -> None:
         kept = _read(models_folder)
         for path, digest in hashes.items():
             if digest:
-                kept[_key(path, models_folder)] = digest
+                kept[key_of(path, models_folder)] = digest
             else:
-                kept.pop(_key(path, models_folder), None)
+                kept.pop(key_of(path, models_folder), None)
         scratch = models_folder / f"{HASHES_NAME}.tmp"
         scratch.write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
         os.replace(scratch, models_folder / HASHES_NAME)
 
 
-def _key(path: Path, models_folder: Path) -> str:
+def key_of(path: Path, models_folder: Path) -> str:
+    """What a file is called in notes of the models folder: its place in it, so that the folder may move."""
     try:
         return path.relative_to(models_folder).as_posix().encode("utf-8", "backslashreplace").decode("utf-8")
     except ValueError:

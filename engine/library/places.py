@@ -23,6 +23,7 @@ _told: set[str] = set()  # what was logged already
 
 HOME_VARIABLE = "FIRESIDE_HOME"
 POINTER_NAME = "models-folder.txt"  # beside the default folder: where it was moved to
+MOVE_NAME = "models-folder.moving"  # beside it, too, while it moves
 MAX_POINTER_BYTES = 1 << 14
 
 
@@ -63,13 +64,24 @@ def default_models_folder() -> Path:
 def models_folder(default: Path | None = None) -> Path:
     """Where this program keeps models: the default folder, or where the person moved it.
 
-    A file that should say where and does not counts as absent; the log says so once.
+    A file that should say where and does not counts as absent; the log says so once. A move that was killed is
+    ended.
     """
-    folder, fault = _pointed_folder(default or default_models_folder())
+    default = default or default_models_folder()
+    if os.path.lexists(default.with_name(MOVE_NAME)):
+        from engine.library.move_note import finish_move
+
+        finish_move(default)
+    folder, fault = _pointed_folder(default)
     if fault and fault not in _told:
         _told.add(fault)
         _log.warning("%s", fault)
     return folder
+
+
+def pointed_folder(default: Path) -> Path:
+    """What the file beside the default folder says, and nothing else happens."""
+    return _pointed_folder(default)[0]
 
 
 def damaged_pointer(default: Path | None = None) -> Path | None:

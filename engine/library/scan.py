@@ -26,6 +26,8 @@ from engine.errors import (
 from engine.gguf import is_listed_name, open_model, present_shards, shard_of
 from engine.gguf.quantizations import model_name
 from engine.hub.names import is_repository
+from engine.library.damage import FileMark, known_damage, mark_of
+from engine.library.hashes import key_of
 from engine.library.import_stage import finish_imports
 from engine.library.places import Origin, Place, is_inside, read_small_file
 from engine.loader import tensor_type_name
@@ -104,6 +106,8 @@ class Scanner:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Path, Origin], tuple[object, FoundModel]] = {}
+        self._damage: dict[str, tuple[FileMark, str]] = {}
+        self._damage_folder: Path | None = None  # the models folder
 
     def scan(self, places: Iterable[Place]) -> list[FoundModel]:
         """The models of all places, by name; a file that two places show is listed for the first of them.
@@ -116,17 +120,15 @@ class Scanner:
         for place in places:
             if place.origin is Origin.OWN:
                 finish_imports(place.folder)
+                self._damage_folder = place.folder
+        self._damage = known_damage(self._damage_folder) if self._damage_folder is not None else {}
+        for place in places:
             for candidate in _candidates(place):
                 identity = os.path.realpath(candidate.path)
                 if identity not in seen:
                     seen.add(identity)
                     found.append(self._described(candidate, _keeper(candidate.path, place, places)))
         return sorted(found, key=lambda model: (model.name.casefold(), model.quantization, str(model.path)))
-
-    def mark_damaged(self, model: FoundModel, problem: str) -> None:
-        """Reading all of ``model`` found damage, which its header does not tell; so until its files change."""
-        damaged = replace(model, state=FileState.DAMAGED, problem=problem)
-        self._known[model.path, model.origin] = (_disk_state(model.path), damaged)
 
     def _described(self, candidate: _Candidate, place: Place) -> FoundModel:
         state = _disk_state(candidate.path)
@@ -139,7 +141,15 @@ class Scanner:
                 self._known.pop(key, None)
                 return model
             known = self._known[key] = (state, model)
-        return known[1]
+        return self._with_damage(known[1])
+
+    def _with_damage(self, model: FoundModel) -> FoundModel:
+        """What reading all of it found stands above what its header tells, for the files that were read."""
+        if self._damage_folder is None or model.state is not FileState.READY:
+            return model
+        mark, problem = self._damage.get(key_of(model.path, self._damage_folder), ([], ""))
+        is_damaged = bool(problem) and mark == mark_of(model.paths)
+        return replace(model, state=FileState.DAMAGED, problem=problem) if is_damaged else model
 
 
 def describe(

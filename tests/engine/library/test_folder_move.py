@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,9 @@ from engine.library import folder_move as move_module
 from engine.library import models_folder
 from engine.library.files import LibraryError
 from engine.library.folder_move import move_folder
-from engine.library.places import POINTER_NAME, damaged_pointer
+from engine.library.places import MOVE_NAME, POINTER_NAME, damaged_pointer
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -20,6 +25,19 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "models"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def mount_point(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is a whole disk, and so can be neither removed nor renamed."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("needs the right to mount")
+    place = tmp_path / "mounted"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", place], capture_output=True).returncode:
+        pytest.skip("needs the right to mount")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
 
 
 def _file(path: Path) -> Path:
@@ -60,6 +78,109 @@ def test_a_move_that_stops_leaves_the_old_folder(
         move_folder(folder, tmp_path / "new", folder, stop)
     assert path.exists()
     assert not (tmp_path / "new").exists()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+import engine.library.folder_move as move
+import engine.library.move_note as note
+is_same_disk, end = sys.argv[4] == "True", sys.argv[5]
+move.is_same_disk = note.is_same_disk = lambda first, second: is_same_disk
+def die(*_, **__):
+    os._exit(9)
+real = os.replace
+left = [3 if end == "copy" else 0]
+def replace(source, target):
+    real(source, target)
+    left[0] -= 1
+    if not left[0]:
+        die()
+os.replace = replace
+if end == "point":
+    move.point_to = die
+elif end == "remove":
+    move.shutil.rmtree = move.mend_links = die
+move.move_folder(*map(Path, sys.argv[1:4]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("is_same_disk", "end"),
+    [(True, "point"), (True, "remove"), (False, "copy"), (False, "point"), (False, "remove")],
+)
+@pytest.mark.parametrize("has_others", [False, True])
+def test_a_move_that_is_killed_is_ended_at_the_next_look(
+    tmp_path: Path, folder: Path, is_same_disk: bool, end: str, has_others: bool
+) -> None:
+    """Whatever the moment, all models are in the folder that is used, and none of them twice."""
+    for number in range(4):
+        _file(folder / "acme" / f"{number}.gguf")
+    (folder / "link.gguf").symlink_to(folder / "acme" / "0.gguf")
+    new = tmp_path / "disk" / "models"
+    command = [sys.executable, "-c", KILLED, str(folder), str(new), str(folder), str(is_same_disk), end]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 9
+    if has_others and new.exists():
+        _file(new / "mine.gguf")
+    used = models_folder(folder)
+    assert used == (folder if not is_same_disk and end != "remove" else new)
+    other = new if used == folder else folder
+    names = {path.relative_to(used).as_posix() for path in used.rglob("*.gguf")}
+    mine = ["mine.gguf"] * (has_others and used == new)
+    assert names == {"link.gguf", *(f"acme/{number}.gguf" for number in range(4)), *mine}
+    assert (used / "link.gguf").read_bytes() == b"weights"
+    assert [path.name for path in other.rglob("*.gguf")] == ["mine.gguf"] * (has_others and used == folder)
+    assert not (tmp_path / MOVE_NAME).exists()
+    if not has_others:
+        move_folder(used, other, folder)
+        assert models_folder(folder) == other
+
+
+def test_a_copy_whose_source_is_out_of_reach_waits_for_it(tmp_path: Path, folder: Path) -> None:
+    """The disk of the old folder is not connected: what came of the copy is not all of it."""
+    _file(folder / "acme" / "a.gguf")
+    new, away = tmp_path / "new", tmp_path / "away"
+    command = [sys.executable, "-c", KILLED, str(folder), str(new), str(tmp_path / "x"), "False", "point"]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 9
+    folder.rename(away)
+    assert models_folder(tmp_path / "x") == tmp_path / "x"
+    assert (new / "acme" / "a.gguf").exists()
+    away.rename(folder)
+    assert models_folder(tmp_path / "x") == tmp_path / "x"
+    assert (folder / "acme" / "a.gguf").exists()
+    assert not new.exists()
+
+
+@pytest.mark.parametrize(
+    "note", [b"", b"[]", b"5", b'{"old": 5}', b'{"old": "/a", "source": "/b", "target": "/c"}']
+)
+def test_a_note_of_a_move_that_makes_no_sense_does_nothing(tmp_path: Path, folder: Path, note: bytes) -> None:
+    path = _file(folder / "a.gguf")
+    (tmp_path / MOVE_NAME).write_bytes(note)
+    assert models_folder(folder) == folder
+    assert path.exists()
+
+
+def test_a_move_onto_a_whole_disk(tmp_path: Path, folder: Path, mount_point: Path) -> None:
+    _file(folder / "acme" / "a.gguf")
+    (mount_point / "lost+found").mkdir()
+    move_folder(folder, mount_point, folder)
+    assert models_folder(folder) == mount_point
+    assert (mount_point / "acme" / "a.gguf").read_bytes() == b"weights"
+    assert not folder.exists()
+
+
+def test_a_move_onto_a_whole_disk_that_stops_leaves_it_empty(
+    tmp_path: Path, folder: Path, mount_point: Path
+) -> None:
+    def stop(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    path = _file(folder / "acme" / "a.gguf")
+    with pytest.raises(KeyboardInterrupt):
+        move_folder(folder, mount_point, folder, stop)
+    assert path.exists()
+    assert not list(mount_point.iterdir())
 
 
 def test_a_move_to_a_foolish_place_is_refused(tmp_path: Path, folder: Path) -> None:
