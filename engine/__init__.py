@@ -22,6 +22,7 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
     gguf                model files
     hub                 search, headers and downloads over the network
     advisor             what a model needs and how fast it is on this machine
+    cache_folder        where what can be made again lies on the disk
     library             models on this machine, and what can be done with their files
     scoring             how well a model predicts a given text
     terminal            ``python -m engine``

@@ -12,6 +12,7 @@ from app.sizes import size_text
 from app.theme import Theme
 from app.translation import localised, tr
 from app.widgets.buttons import LookButton
+from app.widgets.card_head import CardHead
 from app.widgets.label import ElidingLabel, WrappingLabel
 from app.widgets.meter import Meter
 
@@ -63,12 +64,8 @@ class DownloadCard(QFrame):
         self._question_row.addWidget(self._keep)
         self._question_row.addWidget(self._throw)
         self._question_part.hide()
-        self._head = QHBoxLayout()
-        self._head.addWidget(self._title, 1)
-        self._head.addWidget(self._pause)
-        self._head.addWidget(self._cancel)
         self._column = QVBoxLayout(self)
-        self._column.addLayout(self._head)
+        self._column.addWidget(CardHead(theme, self._title, (self._pause, self._cancel)))
         self._column.addWidget(self._facts)
         self._column.addWidget(self._question_part)
         self._column.addWidget(self._meter)
@@ -120,7 +117,6 @@ class DownloadCard(QFrame):
         px = self._theme.px
         self._column.setContentsMargins(px(16), px(14), px(16), px(16))
         self._column.setSpacing(px(8))
-        self._head.setSpacing(px(6))
         self._question_row.setSpacing(px(6))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QMenu, QVBoxLayout, QWidget
 
 from app.library.model_figures import ModelFigures
 from app.library.words import word
@@ -16,7 +16,7 @@ from app.sizes import size_text
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
-from app.widgets.flow_layout import FlowLayout
+from app.widgets.card_head import CardHead
 from app.widgets.label import ElidingLabel, Label, WrappingLabel, plain_tooltip
 from engine.library import FileState, FoundModel, Origin, repair_of
 
@@ -56,17 +56,11 @@ class LocalCard(QFrame):
         self._import.clicked.connect(self.import_requested)
         self._folder = LookButton(theme, tr("Add a folder…"))
         self._folder.clicked.connect(self.folder_requested)
-        self._head = QHBoxLayout()
-        self._head.addWidget(Label(tr("Already here"), "section"))
-        self._buttons = FlowLayout(theme.px(6), align_right=True)
-        self._buttons.addWidget(self._import)
-        self._buttons.addWidget(self._folder)
-        self._head.addLayout(self._buttons, 1)
-        self._empty = Label(tr("No model lies on this machine yet."), "help")
+        self._empty = WrappingLabel(tr("No model lies on this machine yet."), "help")
         self._rows = QWidget()
         QGridLayout(self._rows)
         self._column = QVBoxLayout(self)
-        self._column.addLayout(self._head)
+        self._column.addWidget(CardHead(theme, Label(tr("Already here"), "section"), (self._import, self._folder)))
         self._column.addWidget(self._empty)
         self._column.addWidget(self._rows)
         self._apply_metrics()
@@ -191,7 +185,6 @@ class LocalCard(QFrame):
         px = self._theme.px
         self._column.setContentsMargins(px(16), px(14), px(16), px(14))
         self._column.setSpacing(px(10))
-        self._head.setSpacing(px(6))
         if self._models or self._folders:
             self.show_models(self._models, self._loaded, self._folders)
 

@@ -161,6 +161,13 @@ class ModelsPage(QWidget):
     # ------------------------------------------------------------------------------------------ this machine
 
     def _show_downloads(self) -> None:
+        """Cards come and go above the list; what is under the mouse there must not."""
+        with self._scroll.holding((self.local, self._storage)):
+            self._show_rows()
+        self.bar.show_downloads(len(self._work.queue.rows))
+        self._show_states()
+
+    def _show_rows(self) -> None:
         rows = {row.id: row for row in self._work.queue.rows}
         for download_id in set(self._downloads) - set(rows):
             card = self._downloads.pop(download_id)
@@ -173,9 +180,7 @@ class ModelsPage(QWidget):
                 self._downloads[download_id] = DownloadCard(row, self._work.queue, self._theme)
                 self._download_box.addWidget(self._downloads[download_id])
         self._download_part.setVisible(bool(rows))
-        self.bar.show_downloads(len(rows))
         self._show_starter()
-        self._show_states()
 
     def _show_models(self) -> None:
         library = self._work.library

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.sizes import size_text
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton
-from app.widgets.flow_layout import FlowLayout
+from app.widgets.card_head import CardHead
 from app.widgets.label import ElidingLabel, Label, WrappingLabel
 
 
@@ -51,14 +51,8 @@ class StorageCard(QFrame):
         show.clicked.connect(self.show_requested)
         move.clicked.connect(self.move_requested)
         token.clicked.connect(self.token_requested)
-        self._row = QHBoxLayout()
-        self._row.addWidget(Label(tr("On the disk"), "section"))
-        self._buttons = FlowLayout(theme.px(6), align_right=True)
-        for button in (token, show, move):
-            self._buttons.addWidget(button)
-        self._row.addLayout(self._buttons, 1)
         self._column = QVBoxLayout(self)
-        self._column.addLayout(self._row)
+        self._column.addWidget(CardHead(theme, Label(tr("On the disk"), "section"), (token, show, move)))
         self._column.addWidget(self._use)
         self._column.addWidget(self._folder)
         self._apply_metrics()
@@ -77,6 +71,4 @@ class StorageCard(QFrame):
     def _apply_metrics(self) -> None:
         px = self._theme.px
         self._column.setContentsMargins(px(16), px(14), px(16), px(14))
-        self._row.setSpacing(px(10))
-        self._buttons.setSpacing(px(6))
         self._column.setSpacing(px(6))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QVBoxLayout, QWidget
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.hub.names import Version
 
 _SPEED_PX, _SPACING_PX, _NARROW_SPACING_PX = 112, 20, 3
+_WORDS_PX = 120  # that name and facts take at least beside the button
 _SPEED_COLUMN, _QUALITY_COLUMN, _BUTTON_COLUMN = 3, 4, 5
 
 
@@ -29,11 +30,16 @@ class _Row(NamedTuple):
     """The widgets of one version.
 
     Attributes:
+        place: in the grid.
+        lines: the column that has name and facts.
         figures: size, memory, speed and quality in a cell each, where there is room.
         facts: the same in words below the name, where there is none.
+        end: beside all that; below it where there is no room either.
     """
 
-    name: Label
+    place: int
+    lines: QVBoxLayout
+    name: ElidingLabel
     figures: list[Label]
     facts: Label
     end: LookButton | Label
@@ -57,6 +63,7 @@ class VersionTable(QWidget):
         self._rows: list[_Row] = []
         self._buttons: dict[str, tuple[LookButton, Version]] = {}
         self._is_wide = True
+        self._is_stacked = False
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._apply_metrics()
@@ -91,6 +98,10 @@ class VersionTable(QWidget):
         spare = self.width() - self._wide_width()
         if (spare >= 0) != self._is_wide:
             self._set_wide(spare >= 0)
+        beside = max((row.end.minimumSizeHint().width() for row in self._rows), default=0)
+        self._set_stacked(not self._is_wide and self.width() - beside < self._theme.px(_WORDS_PX))
+        for row in self._rows:
+            row.name.setMinimumWidth(_text_width(row.name) if self._is_wide else 0)
         room = self._theme.px(_SPEED_PX) + 0.6 * spare  # its share of the stretch
         for row in self._rows:
             speed, text = row.figures[_SPEED_COLUMN - 1], speed_text(row.advice)
@@ -105,9 +116,13 @@ class VersionTable(QWidget):
         columns = [0] * (_BUTTON_COLUMN + 1)
         for line in lines:
             for column, cell in enumerate(line):
-                is_eliding = isinstance(cell, ElidingLabel)
-                width = self._theme.px(_SPEED_PX) if is_eliding else cell.sizeHint().width()
-                columns[column] = max(columns[column], width, cell.minimumWidth())
+                if column == 0 and isinstance(cell, ElidingLabel):
+                    width = _text_width(cell)
+                elif isinstance(cell, ElidingLabel):
+                    width = self._theme.px(_SPEED_PX)
+                else:
+                    width = max(cell.sizeHint().width(), cell.minimumWidth())
+                columns[column] = max(columns[column], width)
         return sum(columns) + self._theme.px(_SPACING_PX) * _BUTTON_COLUMN
 
     def _set_wide(self, is_wide: bool) -> None:
@@ -122,6 +137,18 @@ class VersionTable(QWidget):
             self._grid.setColumnStretch(column, wide_stretch if is_wide else narrow_stretch)
         self._set_spacing()
 
+    def _set_stacked(self, is_stacked: bool) -> None:
+        """The buttons below the words, or beside them."""
+        if is_stacked == self._is_stacked:
+            return
+        self._is_stacked = is_stacked
+        for row in self._rows:
+            if is_stacked:
+                row.lines.addWidget(row.end, 0, Qt.AlignmentFlag.AlignLeft)
+            else:
+                row.lines.removeWidget(row.end)
+                self._grid.addWidget(row.end, row.place, _BUTTON_COLUMN)
+
     def _set_spacing(self) -> None:
         """Columns in which nothing is shown still have theirs, because lines go through all of them."""
         self._grid.setHorizontalSpacing(self._theme.px(_SPACING_PX if self._is_wide else _NARROW_SPACING_PX))
@@ -132,7 +159,7 @@ class VersionTable(QWidget):
         self._grid.addWidget(line, place, 0, 1, _BUTTON_COLUMN + 1)
         advice = detail.advices.get(version.label)
         is_best = version.label == detail.recommended
-        name = Label(version.label, "strong" if is_best else "")
+        name = ElidingLabel(version.label, "strong" if is_best else "")
         figures = [
             Label(size_text(version.size)),
             _memory_label(advice),
@@ -157,7 +184,7 @@ class VersionTable(QWidget):
             self._buttons[version.label] = end, version
             self._keep_width(end)
         self._grid.addWidget(end, place + 1, _BUTTON_COLUMN)
-        self._rows.append(_Row(name, figures, facts, end, advice))
+        self._rows.append(_Row(place + 1, lines, name, figures, facts, end, advice))
 
     def _on_download(self, detail: HubDetail, label: str) -> None:
         self.download_requested.emit(detail, label)
@@ -187,6 +214,12 @@ class VersionTable(QWidget):
             self._keep_width(button)
         if self._rows:
             self._fit_width()
+
+
+def _text_width(label: ElidingLabel) -> int:
+    """What the whole text takes."""
+    label.ensurePolished()
+    return label.fontMetrics().horizontalAdvance(label.whole_text) + 2
 
 
 def facts_text(version: Version, advice: Advice | None, *, is_best: bool) -> str:

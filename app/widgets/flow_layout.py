@@ -16,6 +16,12 @@ class FlowLayout(QLayout):
         self.setContentsMargins(0, 0, 0, 0)
         self.setSpacing(spacing)
 
+    def set_align_right(self, is_right: bool) -> None:
+        """Let the rows end at the right, or begin at the left."""
+        if is_right != self._align_right:
+            self._align_right = is_right
+            self.invalidate()
+
     def addItem(self, item: QLayoutItem) -> None:
         self._items.append(item)
 

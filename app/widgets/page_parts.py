@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import Iterator, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.theme import Theme
 from app.translation import tr
@@ -96,6 +98,37 @@ class ScrollingColumn(QScrollArea):
     def show_top(self) -> None:
         """Scroll to the beginning."""
         self.verticalScrollBar().setValue(0)
+
+    @contextlib.contextmanager
+    def holding(self, parts: Sequence[QWidget]) -> Iterator[None]:
+        """What changes above does not move the part that the person points at or writes in, of these parts."""
+        anchor = next((part for part in parts if self._is_in_use(part)), None)
+        before = anchor.mapTo(self.viewport(), QPoint(0, 0)).y() if anchor is not None else 0
+        yield
+        if anchor is None:
+            self._holder.setMinimumHeight(0)
+            return
+        self._settle()
+        bar = self.verticalScrollBar()
+        wanted = bar.value() + anchor.mapTo(self.viewport(), QPoint(0, 0)).y() - before
+        # A short page has to become long enough to be scrolled so far.
+        self._holder.setMinimumHeight(max(0, wanted) + self.viewport().height() if wanted > bar.maximum() else 0)
+        self._settle()
+        bar.setValue(wanted)
+
+    def _is_in_use(self, part: QWidget) -> bool:
+        focus = QApplication.focusWidget()
+        has_focus = focus is not None and part.isAncestorOf(focus)
+        return part.isVisible() and (part.underMouse() or has_focus)
+
+    def _settle(self) -> None:
+        """Lay out at once what else would be laid out later."""
+        self._holder.updateGeometry()
+        for layout in (self.column, self._row):
+            layout.activate()
+        QCoreApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
+        for layout in (self._row, self.column):
+            layout.activate()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self._body and event.type() == QEvent.Type.LayoutRequest:

@@ -19,11 +19,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import platformdirs
 import psutil
 
 from engine.advisor.speeds import Speeds, guessed_speeds
 from engine.advisor.timing import OTHERS_SHARE, Timing, team_clocks, time_runs
+from engine.cache_folder import cache_folder
 from engine.gguf.tensor_types import TensorType
 from engine.loader import num_physical_cores
 from engine.model.plan import Buffer, Embed, MatMul, Plan, SelectRows, Tensor
@@ -208,8 +208,7 @@ def _write(kept: Mapping[TensorType, TypeSpeed]) -> None:
 
 
 def _file() -> Path:
-    configured = os.environ.get("FIRESIDE_CACHE_DIR") or platformdirs.user_cache_dir("fireside", appauthor=False)
-    return Path(configured) / "kernel-speeds.json"
+    return cache_folder() / "kernel-speeds.json"
 
 
 def _machine_name() -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import platformdirs
 
+from engine.cache_folder import cache_folder
 from engine.errors import EngineError
 from engine.gguf.tensor_types import TensorType
 from engine.loader import FILE_TYPES
@@ -91,8 +91,7 @@ def parse_spec(spec: str) -> tuple[Shape, str]:
 def cached_model(spec: str, folder: Path | None = None) -> Path:
     """The file for ``spec`` in the cache folder, written when it is not there yet. Raises EngineError."""
     shape, type_name = parse_spec(spec)
-    configured = os.environ.get("FIRESIDE_CACHE_DIR") or platformdirs.user_cache_dir("fireside", appauthor=False)
-    folder = folder or Path(configured) / "bench"
+    folder = folder or cache_folder() / "bench"
     path = folder / f"synthetic-{spec.lower()}-{FORMAT}.gguf"
     if not path.exists():
         unfinished = path.with_suffix(f".{os.getpid()}.part")

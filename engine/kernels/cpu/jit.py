@@ -33,7 +33,8 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
-import platformdirs
+
+from engine.cache_folder import cache_folder
 
 KernelFunction = Callable[[int, int, int, int], None]
 Progress = Callable[[str, float], None]
@@ -130,11 +131,9 @@ def load_kernels(
     return kernels
 
 
-def cache_folder() -> Path:
-    """Folder of the object files: ``FIRESIDE_CACHE_DIR`` or the user's cache folder."""
-    configured = os.environ.get("FIRESIDE_CACHE_DIR")
-    base = Path(configured) if configured else Path(platformdirs.user_cache_dir("fireside", appauthor=False))
-    return base / "kernels"
+def kernels_folder() -> Path:
+    """Folder of the object files."""
+    return cache_folder() / "kernels"
 
 
 def source_hash(module: str) -> str:
@@ -271,7 +270,7 @@ def _check_symbols(module: Any) -> None:
 
 
 def _object_path(source: KernelSource) -> Path:
-    return cache_folder() / f"{source.name}-{source_hash(source.module_name)}.o"
+    return kernels_folder() / f"{source.name}-{source_hash(source.module_name)}.o"
 
 
 def _read_object(path: Path) -> tuple[str, bytes] | None:

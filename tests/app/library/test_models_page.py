@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 from pytestqt.qtbot import QtBot
@@ -527,10 +527,19 @@ def test_words() -> None:
     assert card_text("---\nlicense: mit\n---\n# Title\n<img src=x>\n![p](u)\nText") == "Title\nText"
 
 
-@pytest.mark.parametrize(("width", "zoom"), [(1064, 1.25), (760, 1.0), (752, 2.0)])
-def test_nothing_is_cut_off_at_any_width(page: ModelsPage, qtbot: QtBot, width: int, zoom: float) -> None:
+@pytest.mark.parametrize(("width", "zoom"), [(1064, 1.25), (760, 1.0), (752, 2.0), (500, 2.0)])
+def test_nothing_is_cut_off_at_any_width(
+    page: ModelsPage, qtbot: QtBot, hub: LoopbackHub, width: int, zoom: float
+) -> None:
     """Whatever the page was before; it cannot be scrolled to the side."""
+    content = hub.blobs[next(iter(hub.repositories["acme/Smol-GGUF"]["hashes"].values()))]
+    names = ["Smol-with-a-name-as-long-as-some-are-Q4_1.gguf", "Smol-with-another-name-as-long-as-that-Q4_1.gguf"]
+    hub.add("acme/Long-smol-GGUF", dict.fromkeys(names, content), gguf={"architecture": "llama"})
     page.results.ask("smol")
+    qtbot.waitUntil(lambda: "Versions of Long smol" in _names(page))
+    _button(page, "Versions of Long smol").click()
+    qtbot.waitUntil(lambda: f"Download: Long smol {names[0].removesuffix('.gguf')}" in _names(page))
+    qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page))
     qtbot.waitUntil(lambda: "Download: Smol Q4_1" in _names(page))
     page._work.queue.rows = [_download_row(DownloadState.FAILED, message="/a/name/without/a/place/to/break/it" * 4)]
     page._work.queue.changed.emit()
@@ -541,6 +550,8 @@ def test_nothing_is_cut_off_at_any_width(page: ModelsPage, qtbot: QtBot, width: 
         buttons = [each for each in page.findChildren(QAbstractButton) if each.isVisible()]
         rights = {each.accessibleName(): each.mapTo(page, each.rect().topRight()).x() for each in buttons}
         assert any(name.startswith("Try again") for name in rights)
+        titles = [each for each in page.findChildren(ElidingLabel) if each.isVisible() and each.whole_text]
+        assert all(each.text() for each in titles), [each.whole_text for each in titles if not each.text()]
         lacking = [each.accessibleName() for each in buttons if each.width() < each.minimumSizeHint().width()]
         return [name for name, right in rights.items() if right >= width] + lacking
 
@@ -551,6 +562,26 @@ def test_nothing_is_cut_off_at_any_width(page: ModelsPage, qtbot: QtBot, width: 
         assert re.search(r"98 MB[^£]*good", facts)  # what decides is said in each form
     finally:
         page._theme._settings.set("zoom", 1.0)
+
+
+@pytest.mark.parametrize("height", [400, 1400])
+def test_a_download_that_comes_or_goes_leaves_the_list_under_the_mouse(
+    page: ModelsPage, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, smollm2_path: Path, height: int
+) -> None:
+    page.resize(1000, height)
+    os.symlink(smollm2_path, page._work.library.folder / "mine-Q4_1.gguf")
+    page._work.library.scan()
+    qtbot.waitUntil(lambda: "Begin with one of these" not in _texts(page))
+    QApplication.processEvents()
+    page._scroll.show_from(page.local)
+    monkeypatch.setattr(page.local, "underMouse", lambda: True)
+    place = page.local.mapTo(page, QPoint(0, 0))
+    for rows in ([_download_row(DownloadState.RUNNING)], []):
+        page._work.queue.rows = rows
+        page._work.queue.changed.emit()
+        assert page.local.mapTo(page, QPoint(0, 0)) == place
+        QApplication.processEvents()
+        assert page.local.mapTo(page, QPoint(0, 0)) == place
 
 
 def test_a_double_click_begins_one_download(
