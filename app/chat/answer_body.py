@@ -8,13 +8,16 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.block_views import ProseView, TableView
-from app.chat.blocks import Block, BlockKind, BlockStream
+from app.chat.blocks import Block, BlockKind, BlockStream, as_prose
 from app.chat.code_card import CodeCard
 from app.chat.text_view import TextView
 from app.theme import Theme
 
 _MAX_BLOCKS_PER_VIEW = 60
 """A longer run of prose goes on in another document, so that laying it out stays cheap."""
+
+_MAX_CARDS = 150
+"""Code blocks and tables of one answer; a model that repeats itself writes thousands."""
 
 _View = ProseView | CodeCard | TableView
 
@@ -67,7 +70,9 @@ class AnswerBody(QWidget):
         """Lay the blocks over the views from the first open one on: a view that fits is used again."""
         position = self._first_open
         first_open: int | None = None
-        for run in _runs(finished, open_blocks):
+        num_cards = sum(not isinstance(view, ProseView) for view in self._views[:position])
+        blocks = [(block, True) for block in finished] + [(block, False) for block in open_blocks]
+        for run in _runs(_few_cards(blocks, num_cards)):
             position = self._show_run(run, position)
             if first_open is None and not all(is_finished for _, is_finished in run):
                 first_open = position - 1
@@ -134,10 +139,20 @@ _VIEWS: dict[BlockKind, type[ProseView] | type[CodeCard] | type[TableView]] = {
 }
 
 
-def _runs(finished: Sequence[Block], open_blocks: Sequence[Block]) -> list[_Run]:
+def _few_cards(blocks: _Run, num_cards: int) -> _Run:
+    """``blocks`` with those as prose for which there are too many cards already: each is a dozen widgets."""
+    fewer: _Run = []
+    for block, is_finished in blocks:
+        if block.kind is not BlockKind.PROSE:
+            num_cards += 1
+        fewer.append((as_prose(block) if num_cards > _MAX_CARDS else block, is_finished))
+    return fewer
+
+
+def _runs(blocks: _Run) -> list[_Run]:
     """Neighbouring prose together, every card alone; with each block whether it is finished."""
     runs: list[_Run] = []
-    for block, is_finished in [(block, True) for block in finished] + [(block, False) for block in open_blocks]:
+    for block, is_finished in blocks:
         if runs and block.kind is BlockKind.PROSE and runs[-1][0][0].kind is BlockKind.PROSE:
             runs[-1].append((block, is_finished))
         else:

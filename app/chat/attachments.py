@@ -10,6 +10,7 @@ import logging
 import os
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -48,6 +49,7 @@ class Attachments(QObject):
         self._store = store
         self._folder = folder
         self._records: dict[str, dict[str, AttachmentRecord]] = {}
+        self._num_reading: Counter[str] = Counter()
         self._runner = TaskRunner("attachments", self)
         if store.is_whole:
             self._runner.run(lambda: sweep(folder, store.read_attachment_files(), time.time()))
@@ -85,11 +87,21 @@ class Attachments(QObject):
 
     def _add(self, conversation: ConversationRecord, name: str, read: Callable[[], str]) -> None:
         name = clean_text(name)  # a file's may be no Unicode
-        self._runner.run(
-            lambda: self.store_text(clean_text(read())),
-            lambda stored: self._attach(conversation, name, *stored),
-            self._on_error,
-        )
+        self._num_reading[conversation.id] += 1
+
+        def attach(stored: tuple[str, int]) -> None:
+            self._num_reading[conversation.id] -= 1
+            self._attach(conversation, name, *stored)
+
+        def fail(error: Exception) -> None:
+            self._num_reading[conversation.id] -= 1
+            self._on_error(error)
+
+        self._runner.run(lambda: self.store_text(clean_text(read())), attach, fail)
+
+    def is_reading(self, conversation_id: str) -> bool:
+        """Whether something is still being attached to the conversation's draft."""
+        return self._num_reading[conversation_id] > 0
 
     def remove(self, record: AttachmentRecord) -> None:
         """Take an attachment off the draft."""
@@ -168,6 +180,8 @@ class Attachments(QObject):
         def work(connection: sqlite3.Connection) -> None:
             # A new chat is not in the database before its first message.
             exists = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (conversation.id,)).fetchone()
+            if exists is None and conversation.active_leaf_id is not None:
+                return  # it was removed for good while the text was read
             if exists is None:
                 save_conversation(connection, conversation)
             save_attachment(connection, record)

@@ -159,6 +159,26 @@ def parse_blocks(source: str) -> tuple[Block, ...]:
     return update.finished + stream.finish().finished
 
 
+def as_prose(block: Block) -> Block:
+    """``block`` without what its kind brings: code, and a table's cells, as lines of code between the text."""
+    if block.kind is BlockKind.PROSE:
+        return block
+    from markdown_it.token import Token
+
+    text = block.text
+    if block.kind is BlockKind.TABLE:
+        rows: list[list[str]] = []
+        for token in block.tokens:
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type == "inline":
+                rows[-1].append(token.content)
+        text = "\n".join(" | ".join(row) for row in rows)
+    return Block(
+        BlockKind.PROSE, (Token("fence", "code", 0, content=text, markup="```"),), is_closed=block.is_closed
+    )
+
+
 def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
     first = tokens[0]
     if first.type == "fence":

@@ -104,6 +104,9 @@ class ChatController(ChatState):
         has_content = text.strip() or self.attachments.draft(self._current_id)
         if not has_content or self._answering.is_busy(self._current_id):
             return False
+        if self.attachments.is_reading(self._current_id):
+            self.notice.emit(tr("What you attached is still being read: send again when it is there."))
+            return False
         self._answering.sync(self._current_id)
         leaf_id = self._collection.tree(self._current_id).record.active_leaf_id
         self._branching.ask(self._current_id, leaf_id, text)

@@ -310,8 +310,12 @@ def _grouped(
         rows.extend(_Row(record=record) for record in pinned)
     if shelves:
         rows.append(_Row(tr("Folders")))
+    lying: dict[str | None, list[ConversationRecord]] = {}
+    for record in ordered:
+        if not record.is_pinned:
+            lying.setdefault(record.folder_id, []).append(record)
     for shelf in shelves:
-        inside = [one for one in ordered if one.folder_id == shelf.record.id and not one.is_pinned]
+        inside = lying.get(shelf.record.id, [])
         has_busy = any(record.id in busy_ids for record in inside)
         rows.append(_Row(shelf=shelf, num_inside=len(inside), has_busy=has_busy))
         if not shelf.is_folded:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _CLOSINGS = {"\\(": "\\)", "\\[": "\\]"}
+_MAX_LINES = 100  # of a formula; each line that may begin one is followed so far
 _DOLLARS = re.compile(
     r"""\$\$(?P<double>(?:\\.|[^\\$])+)\$\$
       | \$(?![\s$])(?P<single>(?:\\.|[^\\$])+)(?<!\s)\$(?!\d)""",
     re.X | re.S,
 )
-_SUM_OF_MONEY = re.compile(r"\d[\d.,]*[kKmM]?(\s*[-–]\s*\d[\d.,]*)?\s+[^\\^_={}]*[^\W\d_]{2,}")
+_SUM_OF_MONEY = re.compile(r"\d[\d.,]*[kKmM]?(\s*[-–]\s*\d[\d.,]*)?\s[^\\^_={}]*[^\W\d_]{2,}")
 
 
 def use_maths(parser: MarkdownIt) -> None:
@@ -74,7 +75,7 @@ def _block_brackets(state: StateBlock, start_line: int, end_line: int, silent: b
     if not first.startswith("\\["):
         return False
     lines: list[str] = []
-    for line in range(start_line, end_line):
+    for line in range(start_line, min(end_line, start_line + _MAX_LINES)):
         if state.isEmpty(line) or state.sCount[line] < state.blkIndent:
             return False
         text = state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].rstrip()

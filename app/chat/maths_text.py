@@ -73,17 +73,20 @@ def replace_formula(document: QTextDocument, formula: Formula, theme: Theme) -> 
             if text_format.isImageFormat() or not text_format.hasProperty(SOURCE):
                 continue
             is_display = bool(text_format.property(_IS_DISPLAY))
-            source = str(text_format.property(SOURCE)).strip("$")
+            length = 2 if is_display else 1  # of a delimiter; the formula itself may end with a dollar
+            source = str(text_format.property(SOURCE))[length:-length]
             if _formula(source, is_display, text_format, theme) == formula:
                 places.append((fragment.position(), fragment.length(), text_format))
         block = block.next()
     cursor = QTextCursor(document)
+    cursor.beginEditBlock()  # laid out once, however many there are
     for position, length, text_format in reversed(places):
         cursor.setPosition(position)
         cursor.setPosition(position + length, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
         _insert_image(cursor, image, text_format)
         changes.append((position, 1 - length))
+    cursor.endEditBlock()
     return changes
 
 

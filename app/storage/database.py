@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from app.storage.migrations import SCHEMA_VERSION, migrate, schema_version
+from app.storage.salvage import copy_database, decode, salvage
 from app.storage.schema_check import mend_derived, require_tables
 from app.translation import tr
 from engine.plain_data import dataclass
@@ -32,15 +33,6 @@ QUICK_CHECK_LIMIT_BYTES = 64 << 20  # checking 64 MB takes about 0.1 s; a start 
 _SIDE_FILES = ("", "-wal", "-shm")
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _HEADER = b"SQLite format 3\x00"
-_ADOPT_ORPHANS = """INSERT OR IGNORE INTO conversation (id, title, created_at, updated_at)
-    SELECT conversation_id, 'Recovered chat', min(created_at), max(created_at) FROM message
-    GROUP BY conversation_id"""
-
-# Of what could not be read nothing may depend: the database would refuse to save what does.
-_LET_GO = (
-    "UPDATE conversation SET folder_id = NULL WHERE folder_id NOT IN (SELECT id FROM folder)",
-    "UPDATE message SET parent_id = NULL WHERE parent_id NOT IN (SELECT id FROM message)",
-)
 
 
 class NewerDatabaseError(Exception):
@@ -65,6 +57,8 @@ class Database:
     notices: tuple[str, ...] = ()
     is_temporary: bool = False
     is_checked: bool = True
+    _identity: tuple[int, int] | None = None  # device and number of the file, for a lasting one
+    _copy_identity: tuple[int, int] | None = None  # of the file that was put back
     _memory_name: str = ""
     _keeper: sqlite3.Connection | None = None  # a database in memory lives as long as a connection to it
 
@@ -72,7 +66,7 @@ class Database:
         """A connection in autocommit mode that any one thread at a time may use."""
         name = self.path or f"file:{self._memory_name}?mode=memory&cache=shared"
         connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, uri=self.path is None)
-        connection.text_factory = _decode
+        connection.text_factory = decode
         connection.execute(f"PRAGMA busy_timeout = {BUSY_RETRY_MS}")
         connection.execute("PRAGMA foreign_keys = ON")
         # Power may fail, too: a commit returns when the disk has it.
@@ -100,6 +94,34 @@ class Database:
             with contextlib.suppress(OSError):
                 _damage_note(self.path).write_text(finding, encoding="utf-8")
         return finding
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file that was opened still lies at its path; a system may let it be deleted meanwhile."""
+        if self.path is None or self._identity is None:
+            return True
+        try:
+            return _file_identity(self.path) == self._identity
+        except OSError:
+            return True  # out of reach; whether it is there nobody knows
+
+    def put_back(self, connection: sqlite3.Connection) -> None:
+        """Write what ``connection`` still has of a deleted file to its path again.
+
+        Connections made before go on with the deleted one. Raises OSError or sqlite3.Error.
+        """
+        assert self.path is not None
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if (found := _file_identity(self.path)) is not None and found != self._copy_identity:
+            os.replace(self.path, _free_name(self.path, "replaced"))  # somebody's, not ours
+        scratch = self.path.with_suffix(".tmp")
+        scratch.unlink(missing_ok=True)
+        with contextlib.closing(sqlite3.connect(scratch)) as copy:
+            connection.backup(copy)
+        for suffix in _SIDE_FILES[1:]:  # of the deleted one: the new one would be read with its log
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+        os.replace(scratch, self.path)
+        self._copy_identity = _file_identity(self.path)
 
     @property
     def is_whole(self) -> bool:
@@ -136,7 +158,7 @@ def open_database(path: Path) -> Database:
         path.parent.mkdir(parents=True, exist_ok=True)
         database = Database(path)
         _prepare(database)
-        return database
+        return _identified(database)
     except NewerDatabaseError as error:
         return _temporary(None, str(error))
     except DamagedDatabaseError as error:
@@ -198,6 +220,21 @@ def _prepare(database: Database) -> None:
         raise
 
 
+def _identified(database: Database) -> Database:
+    """``database`` with what its file is known by."""
+    assert database.path is not None
+    database._identity = _file_identity(database.path)
+    return database
+
+
+def _file_identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _require_writable(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -242,7 +279,7 @@ def _replace_damaged(path: Path) -> Database:
     database = Database(path)
     _prepare(database)
     with contextlib.closing(database.connect()) as connection:
-        num_conversations, num_messages = _salvage(aside, connection)
+        num_conversations, num_messages = salvage(aside, connection)
     recovered = (
         tr(
             "{num_conversations} chats with {num_messages} messages were recovered",
@@ -259,61 +296,20 @@ def _replace_damaged(path: Path) -> Database:
         recovered=recovered,
         name=aside.name,
     )
-    return Database(path, (notice,))
+    return _identified(Database(path, (notice,)))
 
 
 def _damage_note(path: Path) -> Path:
     return path.with_suffix(".damage.txt")
 
 
-def _free_name(path: Path) -> Path:
+def _free_name(path: Path, word: str = "damaged") -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for number in range(1000):
-        aside = path.with_name(f"{path.stem}.damaged-{stamp}{f'-{number}' if number else ''}{path.suffix}")
+        aside = path.with_name(f"{path.stem}.{word}-{stamp}{f'-{number}' if number else ''}{path.suffix}")
         if not aside.exists():
             return aside
     raise FileExistsError(f"no free name beside {path}")
-
-
-def _salvage(damaged: Path, connection: sqlite3.Connection) -> tuple[int, int]:
-    """Copy the rows that can be read, from both ends of each table; returns their numbers.
-
-    Works on a copy, for SQLite would tidy the kept file's log away.
-    """
-    with tempfile.TemporaryDirectory(prefix="fireside-") as folder:
-        copy = _copy_database(damaged, Path(folder))
-        with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as source:
-            source.text_factory = _decode
-            source.execute("PRAGMA writable_schema = ON")  # read on past a broken schema entry
-            connection.execute("PRAGMA foreign_keys = OFF")
-            connection.execute("BEGIN IMMEDIATE")
-            for table in ("folder", "conversation", "message", "attachment", "preset"):
-                for order in ("ASC", "DESC"):
-                    with contextlib.suppress(sqlite3.Error):
-                        _copy_rows(source, connection, table, order)
-            connection.execute(_ADOPT_ORPHANS)
-            for lost in _LET_GO:
-                connection.execute(lost)
-            counts = [_count(connection, table) for table in ("conversation", "message")]
-            connection.execute("COMMIT")
-    return counts[0], counts[1]
-
-
-def _count(connection: sqlite3.Connection, table: str) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-
-
-def _copy_rows(source: sqlite3.Connection, target: sqlite3.Connection, table: str, order: str) -> None:
-    columns = f"PRAGMA table_info({table})"
-    known = {row[1] for row in source.execute(columns)}  # an older format has fewer
-    names = [row[1] for row in target.execute(columns) if row[1] in known]
-    if not names:
-        return
-    marks = ", ".join("?" * len(names))
-    insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"
-    for row in source.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY rowid {order}"):
-        with contextlib.suppress(sqlite3.IntegrityError):
-            target.execute(insert, row)
 
 
 def _temporary(original: Path | None, notice: str) -> Database:
@@ -330,7 +326,7 @@ def _temporary_file(original: Path | None, notice: str) -> Database:
     folder = Path(tempfile.mkdtemp(prefix="fireside-chats-"))
     if original is not None:
         try:
-            copy = Database(_copy_database(original, folder), (notice,), is_temporary=True)
+            copy = Database(copy_database(original, folder), (notice,), is_temporary=True)
             _prepare(copy)
             return copy
         except (OSError, sqlite3.Error, NewerDatabaseError, DamagedDatabaseError) as error:
@@ -343,14 +339,6 @@ def _temporary_file(original: Path | None, notice: str) -> Database:
 def _open_immutable(path: Path) -> sqlite3.Connection:
     """Reads a file as it lies there, which needs neither locks nor the write-ahead log's index."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-
-
-def _copy_database(path: Path, folder: Path) -> Path:
-    target = folder / "copy.db"
-    shutil.copyfile(path, target)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copyfile(f"{path}-wal", f"{target}-wal")
-    return target
 
 
 def _newer(path: Path, version: int) -> str:
@@ -372,7 +360,3 @@ def _unwritable(path: Path, error: Exception) -> str:
         parent=path.parent,
         reason=reason,
     )
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

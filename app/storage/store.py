@@ -47,6 +47,11 @@ _WAITING = tr(
     "saving goes on by itself."
 )
 
+_DELETED = tr(
+    "The file of the chat database was deleted or replaced while Fireside runs. It was written again with all "
+    "chats; start Fireside anew soon."
+)
+
 Write = Callable[[sqlite3.Connection], None]
 
 
@@ -72,7 +77,7 @@ class ChatStore(QObject):
         self.is_temporary = self._database.is_temporary
         self.is_whole = self._database.is_whole
         self._busy_notice_s = busy_notice_s
-        self._has_mended = False
+        self._has_mended = self._has_told_deletion = False
         self._reader = self._database.connect()
         self._writer = self._database.connect()
         self.unfinished = conversations.read_unfinished(self._reader)  # before they are closed below
@@ -178,10 +183,20 @@ class ChatStore(QObject):
         try:
             work(self._writer)
             self._writer.execute("COMMIT")
+            self._keep_in_place()
         except BaseException:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
             raise
+
+    def _keep_in_place(self) -> None:
+        """Write the database again where somebody deleted it: SQLite would go on with the file that nobody sees."""
+        if self._database.is_in_place:
+            return
+        self._database.put_back(self._writer)
+        if not self._has_told_deletion:
+            self._has_told_deletion = True
+            self._runner.post(self.trouble.emit, _DELETED)
 
     def _begin(self) -> None:
         """Begin a write transaction, however long someone else holds the lock; only closing ends the wait."""

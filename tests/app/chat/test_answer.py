@@ -76,6 +76,16 @@ def test_streamed_and_loaded_answers_look_the_same(theme: Theme, qtbot: QtBot, b
             assert left.toHtml() == right.toHtml()
 
 
+def test_a_model_that_repeats_itself_gets_no_cards_without_end(body: AnswerBody) -> None:
+    piece = "```\ncode\n```\n\n| a |\n|---|\n| cell |\n\n"
+    for _ in range(120):
+        body.push(piece)
+    body.finish()
+    assert sum(not isinstance(view, ProseView) for view in body.views) == 150
+    shown = "\n".join(view.toPlainText() for view in body.texts)
+    assert (shown.count("code"), shown.count("cell")) == (120, 120)
+
+
 def test_code_gives_exactly_what_was_written(body: AnswerBody, qtbot: QtBot) -> None:
     body.push("```html\n<form action=x>\n\tdone \u202e\n```\n")
     (card,) = body.views

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import codecs
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -244,3 +246,48 @@ def test_chips_wrap_and_can_be_taken_off(theme: Theme, qtbot: QtBot) -> None:
     assert caught.args == [records[1]]
     chips.show_attachments([])
     assert chips.isHidden()
+
+
+@pytest.fixture
+def slow_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Files are read when this is set."""
+    may_read = threading.Event()
+
+    def read(path: Path) -> str:
+        may_read.wait(20)
+        return read_text_file(path)
+
+    monkeypatch.setattr("app.chat.attachments._read_file", read)
+    yield may_read
+    may_read.set()
+
+
+def test_a_message_waits_for_what_is_being_attached(
+    bench: Bench, tmp_path: Path, slow_files: threading.Event
+) -> None:
+    (tmp_path / "notes.txt").write_text("notes", encoding="utf-8")
+    paths = [tmp_path / "notes.txt", tmp_path / "missing.txt"]
+    bench.controller.attachments.add_files(bench.controller.current_conversation, paths)
+    assert not bench.controller.send("Sum it up")
+    assert "still being read" in bench.notices[-1]
+    slow_files.set()
+    _wait_for(bench, 1)
+    bench.qtbot.waitUntil(lambda: len(bench.notices) == 2, timeout=3000)  # the other file is missing
+    assert bench.controller.send("Sum it up")
+    bench.request()
+    assert "notes" in bench.engine.requests[-1].messages[-1].content
+
+
+def test_what_was_attached_to_a_chat_brings_it_not_back(
+    bench: Bench, tmp_path: Path, slow_files: threading.Event
+) -> None:
+    bench.ask("q", "a")
+    (tmp_path / "notes.txt").write_text("notes", encoding="utf-8")
+    gone = bench.controller.current_conversation
+    bench.controller.attachments.add_files(gone, [tmp_path / "notes.txt"])
+    bench.controller.delete_conversations([gone.id])
+    bench.controller.trash.purge([gone.id])
+    slow_files.set()
+    bench.qtbot.waitUntil(lambda: not bench.controller.attachments.is_reading(gone.id), timeout=3000)
+    bench.settle()
+    assert bench.context.store.read_conversations() == []

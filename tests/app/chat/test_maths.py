@@ -121,3 +121,30 @@ def test_the_image_takes_the_place_of_the_source(theme: Theme, qtbot: QtBot) -> 
     body.push("d then it ends.")
     body.finish()
     assert more.toPlainText() == "More: \ufffc and then it ends."
+
+
+def test_formulas_of_one_kind_are_laid_out_at_once(theme: Theme, qtbot: QtBot) -> None:
+    body = AnswerBody(theme)
+    qtbot.addWidget(body)
+    body.resize(600, 400)
+    body.push("Each $\\delta_9$ " * 50)
+    body.finish()
+    view = body.texts[0]
+    changes: list[int] = []
+    view.document().contentsChanged.connect(lambda: changes.append(view.toPlainText().count("\ufffc")))
+    qtbot.waitUntil(lambda: bool(changes))
+    assert changes == [50]
+
+
+def test_a_dollar_may_end_a_formula(theme: Theme, qtbot: QtBot) -> None:
+    body = AnswerBody(theme)
+    qtbot.addWidget(body)
+    body.push("It is $a = b\\$$ then.")
+    body.finish()
+    qtbot.waitUntil(lambda: "\ufffc" in body.texts[0].toPlainText())
+
+
+def test_a_bracket_is_not_followed_for_ever() -> None:
+    short, long = ("\\[\n" + "a\n" * number + "\\]\n" for number in (50, 500))
+    assert [kind for kind, _ in _maths(short)] == ["math_block"]
+    assert [kind for kind, _ in _maths(long)] == ["math_inline_double"], "it is found with its paragraph"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -149,3 +151,53 @@ def test_damage_that_is_found_later_is_told(tmp_path: Path, qtbot: QtBot, monkey
         pass
     assert "damaged" in caught.args[0]
     store.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be deleted there")
+@pytest.mark.parametrize("kind", ["file", "folder", "replaced"])
+def test_a_database_that_is_deleted_meanwhile_is_written_again(qtbot: QtBot, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "data" / "chats.db"
+    store = ChatStore(path)
+    told: list[str] = []
+    store.trouble.connect(told.append)
+    saved = _save(store, MessageRecord("m1", "c", None, Role.USER, "before"))
+    qtbot.waitUntil(lambda: bool(saved), timeout=3000)
+    if kind == "folder":
+        shutil.rmtree(path.parent)
+    else:
+        path.unlink()
+    if kind == "replaced":
+        path.write_bytes(b"somebody's")
+    for number in (2, 3):
+        saved = _save(store, MessageRecord(f"m{number}", "c", None, Role.USER, f"after {number}"))
+        qtbot.waitUntil(lambda: bool(saved), timeout=3000)  # noqa: B023 - called at once
+    assert len(told) == 1
+    assert "was written again" in told[0]
+    assert store.close()
+    store = ChatStore(path)
+    assert [message.content for message in store.read_messages("c")] == ["before", "after 2", "after 3"]
+    assert store.opening_notices == ()
+    store.close()
+    kept = [one.read_bytes() for one in path.parent.glob("chats.replaced-*")]
+    assert kept == ([b"somebody's"] if kind == "replaced" else [])
+
+
+def test_a_search_index_that_breaks_keeps_no_message_from_the_disk(store: ChatStore, qtbot: QtBot) -> None:
+    saved = _save(store, MessageRecord("m1", "c", None, Role.USER, "needle one"))
+    broken: list[str] = []
+    store.write(
+        lambda connection: (
+            connection.execute("UPDATE message_index_data SET block = x'00ff' WHERE id > 1") and None
+        ),
+        lambda: broken.append("yes"),
+    )
+    qtbot.waitUntil(lambda: bool(saved and broken), timeout=3000)
+    told: list[str] = []
+    store.trouble.connect(told.append)
+    saved = _save(store, MessageRecord("m2", "c", None, Role.USER, "needle two"))
+    qtbot.waitUntil(lambda: bool(saved), timeout=3000)
+    assert told == []
+    found: list[dict[str, dict[str, str]]] = []
+    store.find(["needle"], found.append)
+    qtbot.waitUntil(lambda: bool(found), timeout=3000)
+    assert found == [{"needle": {"c": "needle two"}}]
