@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QInputDialog,
     QMenu,
     QScrollArea,
     QVBoxLayout,
@@ -27,6 +26,7 @@ from app.widgets.buttons import ElidingButton, IconButton
 from app.widgets.file_dialogs import choose_file, choose_target
 from app.widgets.label import Label
 from app.widgets.setting_row import SettingRow
+from app.widgets.use_dialog import AskDialog
 from engine.errors import InputError
 
 WIDTH_PX = 368
@@ -171,16 +171,16 @@ class OptionsPanel(QFrame):
         self.refresh()
 
     def _save_new(self) -> None:
-        name, is_taken = QInputDialog.getText(self, tr("Save as a preset"), tr("Name of the preset"))
-        if is_taken and name.strip():
+        words = tr("Name of the preset")
+        name = AskDialog(self._theme, tr("Save as a preset"), words, self, action=tr("Save")).ask()
+        if name is not None:
             record = self._controller.presets.add(name, self._controller.current_conversation.options)
             self._take(record.id)
 
     def _rename(self, preset_id: str, name: str) -> None:
-        new_name, is_taken = QInputDialog.getText(
-            self, tr("Rename the preset"), tr("Name of the preset"), text=name
-        )
-        if is_taken:
+        title, words, act = tr("Rename the preset"), tr("Name of the preset"), tr("Rename")
+        new_name = AskDialog(self._theme, title, words, self, action=act, text=name).ask()
+        if new_name is not None:
             self._controller.presets.rename(preset_id, new_name)
 
     def _write_file(self, preset_id: str, name: str) -> None:

@@ -10,7 +10,6 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QInputDialog,
     QMenu,
     QScrollArea,
     QVBoxLayout,
@@ -29,6 +28,7 @@ from app.widgets.file_dialogs import choose_file, choose_folder, choose_target
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import ElidingLabel, Label
 from app.widgets.notice_bar import NoticeBar
+from app.widgets.use_dialog import AskDialog
 
 LEFT_PX, _LEAST_LEFT_PX = 340, 264  # of the column that asks; the answers have the rest
 _LEFT_SHARE = 0.45  # at most, of a narrow page
@@ -162,8 +162,8 @@ class ExtractionPage(QWidget):
             self.choose_input(path)
 
     def _choose_lines(self) -> None:
-        text, is_taken = QInputDialog.getMultiLineText(self, tr("Lines"), tr("Each line is a row"))
-        if is_taken:
+        text = AskDialog(self._theme, tr("Lines"), tr("Each line is a row"), self, has_lines=True).ask()
+        if text is not None:
             self._workspace.choose_lines(text)
 
     def choose_input(self, path: Path) -> None:

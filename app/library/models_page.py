@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QElapsedTimer, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QShowEvent
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QInputDialog, QLineEdit, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.downloads.download_card import DownloadCard, name_of
 from app.library.hub_results import HubResults
@@ -26,6 +26,7 @@ from app.translation import tr, trn
 from app.widgets.file_dialogs import choose_files, choose_folder
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar, ScrollingColumn
+from app.widgets.use_dialog import AskDialog
 from engine.library import FileState, FoundModel, Repair, repair_of
 
 if TYPE_CHECKING:
@@ -305,13 +306,11 @@ class ModelsPage(QWidget):
             self._work.move_folder(path)
 
     def _ask_token(self) -> None:
-        token, is_given = QInputDialog.getText(
-            self,
-            tr("Access token"),
-            tr("From your account's settings at the hub; empty forgets the one that is kept."),
-            QLineEdit.EchoMode.Password,
-        )
-        if is_given:
+        words = tr("From your account's settings at the hub; empty forgets the one that is kept.")
+        token = AskDialog(
+            self._theme, tr("Access token"), words, self, action=tr("Keep it"), is_secret=True, may_be_empty=True
+        ).ask()
+        if token is not None:
             self._work.set_token(token)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:

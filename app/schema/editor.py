@@ -11,7 +11,6 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QInputDialog,
     QMenu,
     QPlainTextEdit,
     QScrollArea,
@@ -29,6 +28,7 @@ from app.translation import tr
 from app.widgets.buttons import LabelledSwitch, LookButton, SegmentedControl
 from app.widgets.file_dialogs import choose_file
 from app.widgets.label import Label
+from app.widgets.use_dialog import AskDialog
 from engine.errors import InputError
 from engine.extraction.texts import decoded
 
@@ -160,10 +160,9 @@ class SchemaEditor(QWidget):
         menu.popup(self._open.mapToGlobal(self._open.rect().bottomLeft()))
 
     def _from_example(self) -> None:
-        text, is_taken = QInputDialog.getMultiLineText(
-            self, tr("From an example"), tr("An answer as you want it, in JSON")
-        )
-        if is_taken:
+        words = tr("An answer as you want it, in JSON")
+        text = AskDialog(self._theme, tr("From an example"), words, self, has_lines=True).ask()
+        if text is not None:
             self.take_example(text)
 
     def take_example(self, text: str) -> None:
@@ -210,10 +209,10 @@ class SchemaEditor(QWidget):
             self.notice.emit(str(error))
 
     def _save(self) -> None:
-        name, is_taken = QInputDialog.getText(
-            self, tr("Save the schema"), tr("Name of the schema"), text=self._form.title
-        )
-        if is_taken and name.strip():
+        words, save = tr("Name of the schema"), tr("Save")
+        ask = AskDialog(self._theme, tr("Save the schema"), words, self, action=save, text=self._form.title)
+        name = ask.ask()
+        if name is not None:
             self._try(lambda: self._library.save(name, self.text))
 
     def _delete(self, name: str, _checked: bool = False) -> None:

@@ -137,15 +137,21 @@ def build_menus(
     )
 
 
-def shortcuts_of(window: QMainWindow) -> list[tuple[str, str]]:
-    """All shortcuts as pairs of keys and what they do, menu by menu."""
-    found: list[tuple[str, str]] = []
-    for menu in window.menuBar().findChildren(QMenu):
-        for action in menu.actions():
-            keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            if keys and action.text() not in {name for _, name in found}:
-                found.append((keys, action.text().replace("&", "")))
-    return found
+def shortcuts_of(window: QMainWindow) -> list[tuple[str, list[tuple[str, str]]]]:
+    """For each menu its title, with all of its shortcuts as pairs of keys and what they do."""
+    groups = []
+    for entry in window.menuBar().actions():
+        menu = entry.menu()
+        if isinstance(menu, QMenu):
+            shown = [_keys_of(action) for action in menu.actions()]
+            groups.append((entry.text().replace("&", ""), [(keys, name) for keys, name in shown if keys]))
+    return [(title, rows) for title, rows in groups if rows]
+
+
+def _keys_of(action: QAction) -> tuple[str, str]:
+    """An action's keys, "" for none, and its name."""
+    name, _, shown = action.text().replace("&", "").partition("\t")
+    return shown or action.shortcut().toString(QKeySequence.SequenceFormat.NativeText), name
 
 
 def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
@@ -245,7 +251,9 @@ def _build_view_menu(
     show_choice()
     looks.aboutToShow.connect(show_choice)
     menu.addSeparator()
-    _add(menu, tr("Full screen"), standard.FullScreen, actions.toggle_full_screen)
+    full_screen = _add(menu, tr("Full screen"), standard.FullScreen, actions.toggle_full_screen)
+    if full_screen.shortcut().isEmpty():  # some desktops name no key for it
+        full_screen.setShortcut(QKeySequence("F11"))
     return sidebar, options
 
 

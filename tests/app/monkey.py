@@ -19,13 +19,14 @@ from pathlib import Path
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QFileDialog, QInputDialog, QMenu, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QFileDialog, QMenu, QWidget
 
 from app.application import feature_pages
 from app.context import AppContext
 from app.engine_client import Engine
 from app.paths import AppPaths
 from app.theme import Theme
+from app.widgets.use_dialog import AskDialog
 from app.window.main_window import MainWindow
 from engine import EngineConfig, EngineThread
 from engine.protocol import Channel, Event
@@ -149,7 +150,7 @@ def tame_dialogs() -> None:
         setattr(QFileDialog, name, lambda *_arguments, **_options: ("", ""))
     QFileDialog.getOpenFileNames = lambda *_arguments, **_options: ([], "")  # type: ignore[method-assign]
     QFileDialog.getExistingDirectory = lambda *_arguments, **_options: ""  # type: ignore[method-assign]
-    QInputDialog.getText = lambda *_arguments, **_options: ("A name", True)  # type: ignore[method-assign]
+    AskDialog.ask = lambda _dialog: "A name"  # type: ignore[method-assign]
 
 
 def run(home: Path, num_actions: int, seed: int, model: Path | None = None) -> Monkey:

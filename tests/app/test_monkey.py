@@ -3,13 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog
+from PySide6.QtWidgets import QApplication, QFileDialog
 
+from app.widgets.use_dialog import AskDialog
 from tests.app import monkey
 
 DIALOGS = (
     (QFileDialog, ("getExistingDirectory", "getOpenFileName", "getOpenFileNames", "getSaveFileName")),
-    (QInputDialog, ("getText",)),
+    (AskDialog, ("ask",)),
 )
 
 
