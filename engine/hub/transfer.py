@@ -34,6 +34,7 @@ from engine.errors import (
 )
 from engine.gguf import HEAD_BYTES, describe_non_model
 from engine.hub.connection import STALLED_AFTER_S, Answer, Connection
+from engine.hub.download_record import DOWNLOADS_FOLDER
 from engine.hub.faults import fault_of_exception
 from engine.hub.names import RemoteFile
 from engine.hub.remote_header import first_of, size_of
@@ -342,13 +343,12 @@ class Transfer:
 
 def disk_fault(error: OSError, path: Path, missing_bytes: int) -> DownloadError:
     """The error of a disk that refused to take a file."""
+    folder = next((place.parent for place in path.parents if place.name == DOWNLOADS_FOLDER), path.parent)
     if error.errno in _NO_ROOM:
-        return DiskFullError(
-            f"The disk of {path.parent} is full: free {size_text(max(missing_bytes, 1))} and go on.",
-            missing_bytes,
-        )
+        room = size_text(missing_bytes) if missing_bytes > 0 else "some space"
+        return DiskFullError(f"The disk of {folder} is full: free {room} and go on.", missing_bytes)
     if error.errno == errno.EFBIG:
         return DownloadError(
-            f"The disk of {path.parent} cannot hold so large a file: move the models folder to another one."
+            f"The disk of {folder} cannot hold so large a file: move the models folder to another one."
         )
     return DownloadError(f"{path.name} cannot be written in {path.parent}: {error.strerror or error}.")

@@ -105,7 +105,7 @@ def test_a_disk_without_room_for_the_record_pauses(
         download = person.add()
         row = person.wait(DownloadState.PAUSED, DownloadState.FAILED)
     assert (row.state, row.num_received) == (DownloadState.PAUSED, len(model_bytes))
-    assert "is full: free" in row.message
+    assert row.message == f"The disk of {person.folder} is full: free some space and go on."
     sent = person.hub.num_sent
     person.downloads.resume(download)
     person.wait(DownloadState.DONE)
