@@ -19,7 +19,7 @@ from app.engine_client import EngineClient
 from app.settings import Settings
 from app.translation import tr
 from engine.plain_data import dataclass
-from engine.protocol import ModelEjected, ModelInfo, ModelLoaded, ModelLoadFailed, ModelLoading
+from engine.protocol import LoadPhase, ModelEjected, ModelInfo, ModelLoaded, ModelLoadFailed, ModelLoading
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +39,15 @@ class ModelEntry:
     name: str
     detail: str
     problem: str = ""
+
+
+_PHASES = {
+    LoadPhase.HEADER: tr("Opening the file"),
+    LoadPhase.TOKENIZER: tr("Reading the vocabulary"),
+    LoadPhase.WEIGHTS: tr("Reading the weights"),
+    LoadPhase.KERNELS: tr("Preparing the engine"),
+    LoadPhase.READY: tr("Ready"),
+}
 
 
 class ModelSession(QObject):
@@ -194,7 +203,7 @@ class ModelSession(QObject):
 
     def _on_loading(self, event: ModelLoading) -> None:
         if self._num_loads == 1 and self.loading_path is not None:
-            self.loading.emit(self.name_of(self.loading_path), event.fraction, event.message)
+            self.loading.emit(self.name_of(self.loading_path), event.fraction, _PHASES[event.phase])
 
     def _on_loaded(self, event: ModelLoaded) -> None:
         path = self.loading_path

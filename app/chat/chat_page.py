@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from PySide6.QtCore import QPoint, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.chat.composer import Composer
 from app.chat.controller import ChatController
@@ -14,7 +15,7 @@ from app.chat.conversation import MessageView
 from app.chat.empty_states import EmptyState
 from app.chat.figures import cost_line, reading_line
 from app.chat.message_actions import MessageAction
-from app.chat.reading_column import COLUMN_PX
+from app.chat.reading_column import COLUMN_PX, Centred
 from app.chat.schema_picker import SchemaPicker
 from app.chat.transcript import Transcript
 from app.storage.records import AttachmentRecord
@@ -65,7 +66,7 @@ class ChatPage(QWidget):
         self.composer = Composer(theme, self.schema_picker)
         self.notice_bar = NoticeBar(theme)
         self._stack = QStackedWidget()
-        self._empty_holder = _Centred(self.empty)
+        self._empty_holder = Centred(self.empty)
         self._stack.addWidget(self._empty_holder)
         self._stack.addWidget(self.transcript)
         self._foot = QWidget()
@@ -73,7 +74,7 @@ class ChatPage(QWidget):
         foot.setContentsMargins(0, 0, 0, 0)
         foot.addWidget(self.notice_bar)
         foot.addWidget(self.composer)
-        self._foot_holder = _Centred(self._foot)
+        self._foot_holder = Centred(self._foot)
         self._column = QVBoxLayout(self)
         self._column.setSpacing(0)
         self._column.addWidget(self._stack, 1)
@@ -98,6 +99,10 @@ class ChatPage(QWidget):
         """Say one sentence above the composer."""
         self.notice_bar.show_text(text, for_ms=12_000)
 
+    def offer_undo(self, text: str, undo: Callable[[], object]) -> None:
+        """Say one sentence about what is gone, with the way back."""
+        self.notice_bar.show_text(text, action_name=tr("Undo"), action=undo, for_ms=12_000)
+
     def regenerate_last(self) -> None:
         """Answer the last message again."""
         messages = self._controller.current_messages
@@ -111,10 +116,10 @@ class ChatPage(QWidget):
             self._controller.continue_answer(messages[-1].record.id)
 
     def step_version(self, step: Literal[-1, 1]) -> None:
-        """Show another version: of the message that has the focus, else of the last one that has versions."""
-        focused = self.transcript.focused_id()
-        views = [view for view in self._controller.current_messages if view.num_siblings > 1]
-        chosen = next((view for view in views if view.record.id == focused), views[-1] if views else None)
+        """Show another version: of the message that has the focus, else of the last one that has one there."""
+        focused, branch = self.transcript.focused_id(), self._controller.current_messages
+        views = [view for view in branch if view.record.id == focused and view.num_siblings > 1] or branch
+        chosen = next((view for view in reversed(views) if view.has_version(step)), None)
         if chosen is not None:
             self._controller.select_sibling(chosen.record.id, step)
 
@@ -211,9 +216,13 @@ class ChatPage(QWidget):
         self.composer.set_cost(cost_line(num_tokens, share, seconds))
 
     def _open_attachment(self, record: AttachmentRecord) -> None:
-        path = self._controller.attachments.path(record)
-        if not path.is_file() or not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
-            self.show_notice(tr("The text of {name} could not be opened.", name=record.name))
+        from app.chat.attachment_dialog import AttachmentDialog  # rarely looked at
+
+        attachments = self._controller.attachments
+        if attachments.path(record).is_file():
+            AttachmentDialog(record, attachments.text(record), self._theme, self).open()
+        else:
+            self.show_notice(tr("The text of {name} is gone: its file was deleted.", name=record.name))
 
     def _on_reading(self, conversation_id: str, computed: int, total: int, reused: int) -> None:
         messages = self._controller.current_messages
@@ -369,27 +378,3 @@ class ChatPage(QWidget):
         layout = self._foot.layout()
         assert layout is not None
         layout.setSpacing(px(8))
-
-
-class _Centred(QWidget):
-    """Holds one widget in the middle, no wider than it reads well."""
-
-    def __init__(self, inner: QWidget) -> None:
-        super().__init__()
-        self._max_width = 0
-        self._margin = 0
-        self._row = QHBoxLayout(self)
-        self._row.addWidget(inner)
-
-    def set_metrics(self, max_width: int, margin: int) -> None:
-        """How wide the inner widget may be, and its least distance from the sides."""
-        self._max_width, self._margin = max_width, margin
-        self._fit()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
-        left = max(self._margin, (self.width() - self._max_width) // 2)
-        self._row.setContentsMargins(left, 0, max(self._margin, self.width() - self._max_width - left), 0)

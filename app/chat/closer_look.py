@@ -107,6 +107,8 @@ class CloserLookPopup(QFrame):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in {Qt.Key.Key_Down, Qt.Key.Key_Up}:
             self.focusNextPrevChild(event.key() == Qt.Key.Key_Down)
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and (row := self.focusWidget()) in self.rows:
+            self.rows[self.rows.index(row)].click()
         else:
             super().keyPressEvent(event)
 

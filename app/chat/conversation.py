@@ -30,6 +30,10 @@ class MessageView:
     num_siblings: int
     attachments: tuple[AttachmentRecord, ...] = ()
 
+    def has_version(self, step: int) -> bool:
+        """Whether there is an alternative ``step`` places further on."""
+        return 0 <= self.sibling_index + step < self.num_siblings
+
 
 class Conversation:
     """The messages of one conversation and the branch that is shown.

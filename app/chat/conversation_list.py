@@ -135,6 +135,14 @@ class ConversationList(QListView):
         index = self.currentIndex()
         return str(index.data(CONVERSATION_ID) or "") if index.isValid() else ""
 
+    def enter(self, *, at_top: bool) -> None:
+        """Take the keyboard, at the first conversation where it should or where none is at hand."""
+        self.setFocus(Qt.FocusReason.OtherFocusReason)
+        if at_top or not self.current_id:
+            rows = (self._model.index(row) for row in range(self._model.rowCount()))
+            if (first := next((index for index in rows if index.data(CONVERSATION_ID)), None)) is not None:
+                self.selectionModel().setCurrentIndex(first, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+
     def begin_rename(self, conversation_id: str) -> None:
         """Edit a title in place."""
         self._edit_row(self._model.row_of(conversation_id))

@@ -45,9 +45,7 @@ WORDS = {
     MessageAction.EDIT: ActionWords(tr("Edit"), tr("Edit"), tr("Edit the message")),
     MessageAction.REGENERATE: ActionWords(tr("Regenerate"), tr("Regenerate"), tr("Answer again")),
     MessageAction.CONTINUE: ActionWords(tr("Continue"), tr("Continue"), tr("Let the model go on with the answer")),
-    MessageAction.FORK: ActionWords(
-        "", tr("Copy the chat up to here"), tr("Copy the chat up to here into a new one")
-    ),
+    MessageAction.FORK: ActionWords("", tr("New chat from here"), tr("Copy the chat up to here into a new one")),
     MessageAction.REPRODUCE: ActionWords(
         "", tr("Reproduce with the same seed"), tr("Answer again with the same seed")
     ),

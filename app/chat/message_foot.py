@@ -64,16 +64,19 @@ class MessageFoot(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(spacing)
-        if self._is_own:
-            row.addStretch(1)
         versions = QHBoxLayout()
         versions.setSpacing(version_spacing)
         for widget in (self._previous, self._versions, self._next):
             versions.addWidget(widget)
-        row.addLayout(versions)
+        if self._is_own:
+            row.addStretch(1)
+        else:
+            row.addLayout(versions)
         for button in (*self._buttons.values(), self._more):
             row.addWidget(button)
-        if not self._is_own:
+        if self._is_own:
+            row.addLayout(versions)  # at the edge, so that they stay where they are when the others appear
+        else:
             row.addStretch(1)
             row.addWidget(self._status, 1000)
 
@@ -128,7 +131,7 @@ class MessageFoot(QWidget):
         for action, button in self._buttons.items():
             button.setVisible(shows_actions and action not in self._unavailable)
         self._more.setVisible(shows_actions)
-        shows_versions = self._num_siblings > 1 and (shows_actions or not self._is_own) and not self._is_busy
+        shows_versions = self._num_siblings > 1 and not self._is_busy
         for widget in (self._previous, self._versions, self._next):
             widget.setVisible(shows_versions)
         if not self._is_own:  # without a place in the row it would be a window of its own

@@ -20,9 +20,10 @@ from app.chat.options import OPTIONS, OptionValues
 from app.chat.presets import PRESET_KEY, PresetError
 from app.chat.tools_dialog import ToolsDialog, summary
 from app.settings import Settings
+from app.storage.records import PresetRecord
 from app.theme import Theme
 from app.translation import tr
-from app.widgets.buttons import ElidingButton, IconButton
+from app.widgets.buttons import IconButton, WideMenuButton
 from app.widgets.file_dialogs import choose_file, choose_target
 from app.widgets.label import Label
 from app.widgets.setting_row import SettingRow
@@ -38,10 +39,12 @@ class OptionsPanel(QFrame):
     Signals:
         closed: the person wants the panel away.
         notice(text): a preset file could not be used.
+        undo_offered(text, undo): something is gone, and calling ``undo`` brings it back.
     """
 
     closed = Signal()
     notice = Signal(str)
+    undo_offered = Signal(str, object)
 
     def __init__(
         self, controller: ChatController, settings: Settings, theme: Theme, parent: QWidget | None = None
@@ -52,7 +55,7 @@ class OptionsPanel(QFrame):
         self._controller = controller
         self._theme = theme
         self.values = OptionValues(settings, self)
-        self._preset_button = ElidingButton(theme, "", "choice")
+        self._preset_button = WideMenuButton(theme)
         self._preset_button.clicked.connect(self._show_menu)
         close = IconButton(theme, "close", tr("Close the chat's options"))
         close.clicked.connect(self.closed)
@@ -62,15 +65,13 @@ class OptionsPanel(QFrame):
         self._head.addWidget(close)
         self._body = QWidget()
         self._rows = QVBoxLayout(self._body)
-        self._rows.addWidget(Label(tr("Preset"), "strong"))
-        self._rows.addWidget(self._preset_button)
+        self._rows.addLayout(self._choice(tr("Preset"), self._preset_button))
         self.rows = [SettingRow(setting, self.values, theme, is_narrow=True) for setting in OPTIONS]
         for row in self.rows:
             self._rows.addWidget(row)
-        self._tools_button = ElidingButton(theme, "", "choice")
+        self._tools_button = WideMenuButton(theme)
         self._tools_button.clicked.connect(self.edit_tools)
-        self._rows.addWidget(Label(tr("Functions"), "strong"))
-        self._rows.addWidget(self._tools_button)
+        self._rows.addLayout(self._choice(tr("Functions"), self._tools_button))
         self._rows.addStretch(1)
         self._scroll = QScrollArea()
         self._scroll.setAccessibleName(tr("Options of this chat"))
@@ -89,6 +90,13 @@ class OptionsPanel(QFrame):
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
         self.refresh()
+
+    def _choice(self, title: str, button: WideMenuButton) -> QVBoxLayout:
+        column = QVBoxLayout()
+        column.setSpacing(self._theme.px(8))
+        column.addWidget(Label(title, "strong"))
+        column.addWidget(button)
+        return column
 
     def refresh(self, *_arguments: object) -> None:
         """Show the options of the conversation that is open."""
@@ -148,9 +156,9 @@ class OptionsPanel(QFrame):
                 lambda: presets.set_default("" if is_default else current.id),
             )
             self._add(menu, tr("Rename “{name}”…", name=name), lambda: self._rename(current.id, name))
-            self._add(menu, tr("Delete “{name}”", name=name), lambda: presets.delete(current.id))
+            self._add(menu, tr("Delete “{name}”", name=name), lambda: self._delete(current))
             self._add(menu, tr("Share “{name}” as a file…", name=name), lambda: self._write_file(current.id, name))
-        self._add(menu, tr("Take in a preset file…"), self._read_file)
+        self._add(menu, tr("Import a preset…"), self._read_file)
         return menu
 
     def _add(self, menu: QMenu, text: str, run: Callable[[], object], *, is_chosen: bool | None = None) -> None:
@@ -183,6 +191,12 @@ class OptionsPanel(QFrame):
         if new_name is not None:
             self._controller.presets.rename(preset_id, new_name)
 
+    def _delete(self, record: PresetRecord) -> None:
+        presets = self._controller.presets
+        presets.delete(record.id)
+        words = tr("The preset “{name}” is deleted.", name=record.name)
+        self.undo_offered.emit(words, lambda: presets.restore(record))
+
     def _write_file(self, preset_id: str, name: str) -> None:
         path = choose_target(self, tr("Share the preset"), f"{name}.json", tr("Presets (*.json)"))
         if path is not None:
@@ -192,7 +206,7 @@ class OptionsPanel(QFrame):
                 self.notice.emit(str(error))
 
     def _read_file(self) -> None:
-        path = choose_file(self, tr("Take in a preset"), tr("Presets (*.json);;All files (*)"))
+        path = choose_file(self, tr("Import a preset"), tr("Presets (*.json);;All files (*)"))
         if path is not None:
             try:
                 self._take(self._controller.presets.read_file(path).id)
@@ -203,9 +217,9 @@ class OptionsPanel(QFrame):
         px = self._theme.px
         self.setFixedWidth(px(WIDTH_PX))
         self._head.setContentsMargins(px(16), px(10), px(10), px(8))
-        self._rows.setContentsMargins(px(16), 0, px(16), px(16))
+        self._rows.setContentsMargins(px(16), px(6), px(16), px(16))
         self._rows.setSpacing(px(14))
-        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setContentsMargins(1, 0, 0, 0)  # the hairline at the panel's edge
         self._column.setSpacing(0)
         self._preset_button.setFixedHeight(px(38))
         self._tools_button.setFixedHeight(px(38))

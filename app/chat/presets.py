@@ -107,6 +107,10 @@ class Presets(QObject):
             self._store.write(lambda connection: delete_preset(connection, preset_id))
             self.changed.emit()
 
+    def restore(self, record: PresetRecord) -> None:
+        """Take back that a preset was deleted."""
+        self._save(record)
+
     def write_file(self, preset_id: str, path: Path) -> None:
         """Save a preset to share it; raises PresetError."""
         record = self.get(preset_id)

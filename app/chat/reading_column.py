@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMargins, QSize
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from engine.plain_data import dataclass
 
@@ -53,6 +54,30 @@ class ReadingColumn(QWidget):
 
     def sizeHint(self) -> QSize:
         return self.size()
+
+
+class Centred(QWidget):
+    """Holds one widget in the middle, no wider than it reads well."""
+
+    def __init__(self, inner: QWidget) -> None:
+        super().__init__()
+        self._max_width = 0
+        self._margin = 0
+        self._row = QHBoxLayout(self)
+        self._row.addWidget(inner)
+
+    def set_metrics(self, max_width: int, margin: int) -> None:
+        """How wide the inner widget may be, and its least distance from the sides."""
+        self._max_width, self._margin = max_width, margin
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        left = max(self._margin, (self.width() - self._max_width) // 2)
+        self._row.setContentsMargins(left, 0, max(self._margin, self.width() - self._max_width - left), 0)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -68,9 +68,21 @@ class TrashModel(QAbstractListModel):
 
 
 class _TrashList(QListView):
-    """Signals: restore_requested: Enter."""
+    """Has a chat chosen whenever it has the keyboard, so that the buttons have something to act on.
+
+    Signals: restore_requested: Enter.
+    """
 
     restore_requested = Signal()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.choose_one()
+
+    def choose_one(self) -> None:
+        """Choose the chat at the cursor, or the first, where none is chosen."""
+        if self.model().rowCount() and not self.selectedIndexes():
+            self.setCurrentIndex(self.model().index(max(self.currentIndex().row(), 0), 0))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
@@ -175,7 +187,7 @@ class TrashPage(QWidget):
         )
 
     def _refresh(self) -> None:
-        has_any, has_chosen = len(self._controller.trash) > 0, bool(self.chosen_ids)
+        has_any = len(self._controller.trash) > 0
         self._words.setText(
             tr("A deleted chat is kept for {days} days and then removed for good.", days=KEPT_DAYS)
             if has_any
@@ -183,6 +195,9 @@ class TrashPage(QWidget):
         )
         self._words.setAlignment(Qt.AlignmentFlag.AlignLeft if has_any else Qt.AlignmentFlag.AlignCenter)
         self.list.setVisible(has_any)
+        if self.list.hasFocus():
+            self.list.choose_one()
+        has_chosen = bool(self.chosen_ids)
         self._restore.setEnabled(has_chosen)
         self._purge.setEnabled(has_chosen)
         self._empty.setEnabled(has_any)

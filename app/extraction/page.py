@@ -23,7 +23,7 @@ from app.schema.editor import SchemaEditor
 from app.schema.library import SchemaLibrary
 from app.theme import Theme
 from app.translation import tr, trn
-from app.widgets.buttons import LookButton
+from app.widgets.buttons import LookButton, MenuButton
 from app.widgets.file_dialogs import choose_file, choose_folder, choose_target
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import ElidingLabel, Label
@@ -48,7 +48,7 @@ class ExtractionPage(QWidget):
         self._workspace = workspace
         self._theme = theme
         self._columns: tuple[str, ...] = ()
-        self._title = LookButton(theme, "", "", "chevron-down", "muted")
+        self._title = MenuButton(theme, "")
         self._title.clicked.connect(self._show_earlier)
         self._progress = ElidingLabel("", "muted")
         self._progress.setAccessibleName(tr("Progress"))
@@ -58,9 +58,9 @@ class ExtractionPage(QWidget):
         self.export_button.clicked.connect(self._export)
         self._input = Label(tr("No input yet."), "help")
         self._input.setWordWrap(True)
-        self._choose = LookButton(theme, tr("Choose"), "", "chevron-down", "muted")
+        self._choose = MenuButton(theme, tr("Choose"))
         self._choose.clicked.connect(self._show_inputs)
-        self._column_button = LookButton(theme, "", "", "chevron-down", "muted")
+        self._column_button = MenuButton(theme, "")
         self._column_button.clicked.connect(self._show_columns)
         self.instruction = GrowingEdit(theme, max_lines=6, min_lines=2)
         self.instruction.setPlaceholderText(tr("What should be read from each text?"))

@@ -25,7 +25,7 @@ from app.schema.inference import NoExampleError, form_from_example, form_from_ta
 from app.schema.library import SavedSchema, SchemaFileError, SchemaLibrary, read_schema_file
 from app.theme import Theme
 from app.translation import tr
-from app.widgets.buttons import LabelledSwitch, LookButton, SegmentedControl
+from app.widgets.buttons import LabelledSwitch, MenuButton, SegmentedControl
 from app.widgets.file_dialogs import choose_file
 from app.widgets.label import Label
 from app.widgets.use_dialog import AskDialog
@@ -62,7 +62,7 @@ class SchemaEditor(QWidget):
         self._shows_text = False
         self.verdict = SchemaVerdict()
         self._checker = SchemaChecker(self._take_verdict, self)
-        self._open = LookButton(theme, tr("Schemas"), "", "chevron-down", "muted")
+        self._open = MenuButton(theme, tr("Schemas"))
         self._open.clicked.connect(self._show_menu)
         self._sides = SegmentedControl(theme, tr("Edit as"), [("form", tr("Form")), ("text", tr("JSON"))])
         self._sides.set_value("form")

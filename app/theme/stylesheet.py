@@ -82,7 +82,7 @@ def _text(p: Palette, px: Callable[[float], int]) -> str:
 def _buttons(p: Palette, px: Callable[[float], int]) -> str:
     return f"""
     QPushButton, QToolButton {{ color: {p.text}; background: {p.card}; border: 1px solid {p.hairline};
-        border-radius: {px(8)}px; padding: {px(6)}px {px(12)}px; }}
+        border-radius: {px(8)}px; padding: {px(6)}px {px(12)}px; outline: none; }}
     QPushButton:hover, QToolButton:hover {{ background: {p.hover}; }}
     QPushButton:focus, QToolButton:focus {{ border: 2px solid {p.accent};
         padding: {px(6) - 1}px {px(12) - 1}px; }}

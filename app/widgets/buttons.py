@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFont, QFontMetrics, QIcon, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QMenu, QPushButton, QWidget
+from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QFont,
+    QFontMetrics,
+    QGuiApplication,
+    QIcon,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QMenu, QPushButton, QStyle, QWidget
 
 from app.theme import Theme
+from app.theme.icons import pixmap
 from app.widgets.label import Label
 
 
@@ -43,6 +53,12 @@ class LookButton(QPushButton):
         self._icon_token = token or self._icon_token
         self.restyle()
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and not event.isAutoRepeat():
+            self.click()  # Qt's own buttons know Space alone outside of dialogs
+        else:
+            super().keyPressEvent(event)
+
     def restyle(self) -> None:
         """Take the icon's colour and size from the theme."""
         if self._icon_name:
@@ -55,6 +71,8 @@ class LookButton(QPushButton):
 
 class ElidingButton(LookButton):
     """A button that cuts its text short where it has no room; its name and tooltip stay whole."""
+
+    _reserved_px = 0  # of the design, for what stands beside the text
 
     def __init__(self, theme: Theme, text: str, look: str = "", parent: QWidget | None = None) -> None:
         super().__init__(theme, text, look, parent=parent)
@@ -78,10 +96,37 @@ class ElidingButton(LookButton):
         self._elide()
 
     def _elide(self) -> None:
-        room = self.width() - self._theme.px(32)
+        room = self.width() - self._theme.px(32 + self._reserved_px)
         shown = self.fontMetrics().elidedText(self._whole_text, Qt.TextElideMode.ElideRight, room)
         self.setText(shown)
         self.setToolTip(self._whole_text if shown != self._whole_text else "")
+
+
+class WideMenuButton(ElidingButton):
+    """A wide button that shows what is chosen and opens a menu or a dialog; an arrow at its end says so."""
+
+    _reserved_px = 20
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(theme, "", "choice", parent)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        side = self._theme.px(14)
+        arrow = pixmap("chevron-down", self._theme.palette.muted, side, self.devicePixelRatioF())
+        place = QRect(self.width() - self._theme.px(12) - side, (self.height() - side) // 2, side, side)
+        painter = QPainter(self)
+        painter.drawPixmap(QStyle.visualRect(self.layoutDirection(), self.rect(), place).topLeft(), arrow)
+        painter.end()
+
+
+class MenuButton(LookButton):
+    """A button that opens a menu; the arrow stands behind its words."""
+
+    def __init__(self, theme: Theme, text: str, look: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(theme, text, look, "chevron-down", "muted", parent)
+        is_rtl = QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        self.setLayoutDirection(Qt.LayoutDirection.LeftToRight if is_rtl else Qt.LayoutDirection.RightToLeft)
 
 
 class TextButton(LookButton):
@@ -176,7 +221,7 @@ class SegmentedControl(QWidget):
             self._buttons[value].setChecked(True)
 
 
-class ChoiceButton(LookButton):
+class ChoiceButton(MenuButton):
     """One of several values, chosen from a menu.
 
     Signals:
@@ -189,11 +234,10 @@ class ChoiceButton(LookButton):
         self, theme: Theme, name: str, choices: Sequence[tuple[object, str]], parent: QWidget | None = None
     ) -> None:
         """``choices`` are pairs of value and the words for it; ``name`` says what is chosen."""
-        super().__init__(theme, "", "choice-small", "chevron-down", "muted", parent)
+        super().__init__(theme, "", "choice-small", parent)
         self._name = name
         self._choices = tuple(choices)
         self.value: object = None
-        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow stands behind the words
         self.clicked.connect(self._show_menu)
         self.set_value(self._choices[0][0])
 
@@ -207,7 +251,7 @@ class ChoiceButton(LookButton):
     def make_menu(self) -> QMenu:
         """The values."""
         menu = QMenu(self)
-        menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        menu.setLayoutDirection(QGuiApplication.layoutDirection())
         for value, words in self._choices:
             action = menu.addAction(words.replace("&", "&&"))
             action.setCheckable(True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.settings_table import Setting, Value
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import TextButton
-from app.widgets.label import Label
+from app.widgets.label import Label, WrappingLabel
 from app.widgets.setting_field import make_field
 
 
@@ -43,13 +44,14 @@ class SettingRow(QWidget):
         *,
         is_narrow: bool = False,
     ) -> None:
-        """Where the row ``is_narrow`` the sentence of help stands below the field instead of beside it."""
+        """Where the row ``is_narrow`` the sentence of help and the way back stand below the field."""
         super().__init__(parent)
         self._setting = setting
         self._values = values
         self._theme = theme
+        self._is_narrow = is_narrow
         self.searched_text = f"{setting.title} {setting.help} {setting.group} {setting.keywords}".lower()
-        title = Label(setting.title, "strong")
+        title = WrappingLabel(setting.title, "strong") if is_narrow else Label(setting.title, "strong")
         help_text = Label(setting.help, "help")
         help_text.setWordWrap(True)
         self.field = make_field(setting, theme)
@@ -68,9 +70,15 @@ class SettingRow(QWidget):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._row = QHBoxLayout()
         self._row.addLayout(self._words, 1)
-        self._row.addWidget(self._reset)
         self._column.addLayout(self._row)
-        (self._column if is_narrow else self._words).addWidget(help_text)
+        if is_narrow:
+            below = QHBoxLayout()
+            below.addWidget(help_text, 1)
+            below.addWidget(self._reset, 0, Qt.AlignmentFlag.AlignTop)
+            self._column.addLayout(below)
+        else:
+            self._row.addWidget(self._reset)
+            self._words.addWidget(help_text)
         if self.field.is_wide or (is_narrow and setting.choices):
             self._column.addWidget(self.field.editor)
         else:
@@ -100,4 +108,4 @@ class SettingRow(QWidget):
     def _apply_metrics(self) -> None:
         self._words.setSpacing(self._theme.px(2))
         self._row.setSpacing(self._theme.px(8))
-        self._column.setSpacing(self._theme.px(8))
+        self._column.setSpacing(self._theme.px(4 if self._is_narrow else 8))

@@ -62,6 +62,7 @@ class ChatPane(QWidget):
         panel = OptionsPanel(self._controller, self._settings, self._theme)
         panel.closed.connect(self.options_toggled)
         panel.notice.connect(self.page.show_notice)
+        panel.undo_offered.connect(self.page.offer_undo)
         self._beside.addWidget(panel)
         return panel
 

@@ -9,8 +9,6 @@ from app.chat.controller import ChatController
 from app.storage.records import ConversationRecord
 from app.translation import tr
 
-_UNDO_MS = 10_000
-
 
 def delete_chats(controller: ChatController, page: ChatPage, records: Sequence[ConversationRecord]) -> None:
     """Put chats into the trash; a button beside the word about it brings them back."""
@@ -23,12 +21,7 @@ def delete_chats(controller: ChatController, page: ChatPage, records: Sequence[C
         if len(ids) == 1
         else tr("{count} chats were put into the trash.", count=len(ids))
     )
-    page.notice_bar.show_text(
-        text,
-        action_name=tr("Undo"),
-        action=lambda: controller.restore_conversations(ids),
-        for_ms=_UNDO_MS,
-    )
+    page.offer_undo(text, lambda: controller.restore_conversations(ids))
 
 
 def undo_deletion(controller: ChatController, page: ChatPage) -> bool:

@@ -130,6 +130,7 @@ class MainWindow(QMainWindow):
         self.pages.left.connect(self._show_chat)
         self.sidebar.chat_requested.connect(self._show_chat)
         self.sidebar.list.rename_left.connect(self.chat_page.focus_composer)
+        self.sidebar.list.selectionModel().selectionChanged.connect(self._name_actions)
         self.sidebar.delete_requested.connect(self._delete)
         self.bar.sidebar_button.clicked.connect(self._toggle_sidebar)
         self.bar.model_button.open_requested.connect(self._open_model)
@@ -270,9 +271,10 @@ class MainWindow(QMainWindow):
         chats.begin_rename(chats.current_id if chats.hasFocus() else self._controller.current_id)
 
     def _chosen_ids(self) -> list[str]:
-        """The chats an action is about: those chosen in the list when it has the keyboard, else the open one."""
-        chosen = self.sidebar.list.chosen_ids if self.sidebar.list.hasFocus() else []
-        return chosen or [self._controller.current_id]
+        """The chats an action is about: several that are chosen, one in a list with the keyboard, or the open."""
+        chosen = self.sidebar.list.chosen_ids
+        counts = len(chosen) > 1 or self.sidebar.list.hasFocus()
+        return chosen if chosen and counts else [self._controller.current_id]
 
     def _export(self, conversation_ids: list[str]) -> None:
         records = [record for id_ in conversation_ids if (record := self._record(id_)) is not None]
@@ -350,11 +352,17 @@ class MainWindow(QMainWindow):
         menus.copy_answer.setEnabled(has_messages)
         for action in (menus.rename, menus.pin, menus.delete, menus.export):
             action.setEnabled(record is not None)
-        menus.pin.setText(tr("Unpin the chat") if record is not None and record.is_pinned else tr("Pin the chat"))
+        self._name_actions()
         menus.eject.setEnabled(controller.model_info is not None)
         self.setWindowTitle(
             tr("{title} – Fireside", title=record.title) if record is not None and record.title else "Fireside"
         )
+
+    def _name_actions(self, *_arguments: object) -> None:
+        """Say how many chats an action of the menu is about."""
+        ids = self._chosen_ids()
+        record = self._record(ids[0])
+        self._menus.name_chats(len(ids), are_pinned=record is not None and record.is_pinned)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Undo):

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QMenu, QPlai
 
 from app.settings import Settings
 from app.theme import Theme
-from app.translation import tr
+from app.translation import tr, trn
 from app.window.pages import SETTINGS, PageEntry
 from engine.plain_data import dataclass
 
@@ -70,6 +70,14 @@ class Menus:
     export: QAction
     sidebar: QAction
     options: QAction
+
+    def name_chats(self, num_chats: int, *, are_pinned: bool) -> None:
+        """Say how many chats the actions are about."""
+        pin = trn("Pin the chat", "Pin {count} chats", num_chats)
+        unpin = trn("Unpin the chat", "Unpin {count} chats", num_chats)
+        self.pin.setText(unpin if are_pinned else pin)
+        self.delete.setText(trn("Delete the chat", "Delete {count} chats", num_chats))
+        self.export.setText(trn("Export the chat…", "Export {count} chats…", num_chats))
 
 
 def build_menus(

@@ -164,7 +164,7 @@ class ModelButton(QPushButton):
 
     def _on_loading(self, name: str, fraction: float, message: str) -> None:
         self._fraction = min(max(fraction, 0.0), 1.0)
-        self._show(name, f"{message or 'loading'} {self._fraction:.0%}".replace("%", " %"))
+        self._show(name, f"{message or tr('loading')} {self._fraction:.0%}".replace("%", " %"))
 
     def _on_loaded(self, _info: ModelInfo) -> None:
         self.refresh()

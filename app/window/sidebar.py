@@ -117,6 +117,11 @@ class Sidebar(QWidget):
         self._search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self._search.selectAll()
 
+    def _go_down(self) -> None:
+        """From the search into the list: what was found first is at hand, without opening it."""
+        self._search_now()
+        self.list.enter(at_top=bool(self._search.text().strip()))
+
     def mark_page(self, name: str) -> None:
         """Mark the page that is shown."""
         self._page_name = name
@@ -132,7 +137,7 @@ class Sidebar(QWidget):
         self._new.clicked.connect(lambda: self.new_chat())  # a click says whether it is checked: no folder's id
         self._search.textChanged.connect(lambda: self._search_timer.start())
         self._search.returnPressed.connect(self._open_first)
-        self._search.left_down.connect(lambda: self.list.setFocus(Qt.FocusReason.OtherFocusReason))
+        self._search.left_down.connect(self._go_down)
         self._new_menu.clicked.connect(self._show_new_menu)
         chats, folders = self.list, controller.folders
         chats.open_requested.connect(self.open_chat)
@@ -217,11 +222,14 @@ class Sidebar(QWidget):
         self.page_requested.emit(name)
 
     def _open_first(self) -> None:
-        self._search_timer.stop()
-        self._controller.search(self._search.text().strip())
+        self._search_now()
         records = self._controller.conversations
         if records and self._search.text().strip():
             self.open_chat(records[0].id)
+
+    def _search_now(self) -> None:
+        self._search_timer.stop()
+        self._controller.search(self._search.text().strip())
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

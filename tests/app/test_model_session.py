@@ -153,3 +153,12 @@ def test_a_damaged_note_of_the_models_folder_is_told_at_the_start(make_bench: Be
     make_bench.close(bench)
     pointer.unlink()
     assert make_bench(None).notices == []
+
+
+def test_what_a_load_does_is_said_in_words_of_the_window(make_bench: BenchMaker) -> None:
+    bench = make_bench()
+    said: list[str] = []
+    bench.controller.model_loading.connect(lambda _name, _fraction, words: said.append(words))
+    bench.controller.load_model("fine.gguf")
+    bench.qtbot.waitUntil(lambda: bench.controller.model_info is not None)
+    assert said == ["", "Reading the weights"], "and not in those of the engine, which speaks English alone"

@@ -13,10 +13,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.chat.attachment_chips import AttachmentChips
+from app.chat.attachment_dialog import AttachmentDialog
 from app.chat.attachments import sweep
+from app.chat.chat_page import ChatPage
 from app.chat.composer import Composer
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
+from app.widgets.label import Label
 from engine.errors import InputError
 from engine.extraction.texts import read_text_file
 from tests.app.conftest import Bench, BenchMaker
@@ -291,3 +294,34 @@ def test_what_was_attached_to_a_chat_brings_it_not_back(
     bench.qtbot.waitUntil(lambda: not bench.controller.attachments.is_reading(gone.id), timeout=3000)
     bench.settle()
     assert bench.context.store.read_conversations() == []
+
+
+def test_an_attached_text_is_read_in_the_window(bench: Bench, theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
+    page = ChatPage(bench.controller, theme)
+    qtbot.addWidget(page)
+    page.resize(800, 600)
+    page.show()
+    path = tmp_path / "data.csv"
+    path.write_text("name,age\nAda,36\n", encoding="utf-8")
+    bench.controller.attachments.add_files(bench.controller.current_conversation, [path])
+    [record] = _wait_for(bench, 1)
+    page.composer.attachment_opened.emit(record)
+    dialog = page.findChild(AttachmentDialog)
+    assert dialog is not None
+    assert dialog.isVisible()
+    assert (dialog.windowTitle(), dialog.edit.toPlainText()) == ("data.csv", "name,age\nAda,36\n")
+    assert dialog.edit.isReadOnly()
+    dialog.reject()
+    bench.controller.attachments.path(record).unlink()
+    page.composer.attachment_opened.emit(record)
+    assert page.notice_bar.text == "The text of data.csv is gone: its file was deleted."
+
+
+def test_of_a_very_long_attached_text_the_beginning_is_shown(theme: Theme, qtbot: QtBot) -> None:
+    record = AttachmentRecord("a", "c", None, 0, "long.txt", "a.txt", 1_000_000)
+    dialog = AttachmentDialog(record, "line\n" * 200_000, theme)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(dialog)
+    assert len(dialog.edit.toPlainText()) == 200_000
+    figures = [label.text() for label in dialog.findChildren(Label)]
+    assert "the first 200,000 of 1,000,000 characters" in figures

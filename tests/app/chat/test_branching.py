@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from pytestqt.qtbot import QtBot
+
+from app.chat.chat_page import ChatPage
 from app.storage.records import MessageStatus
+from app.theme import Theme
 from engine.protocol import FinishReason, Role
 from tests.app.conftest import Bench, BenchMaker
 
@@ -135,3 +139,31 @@ def test_a_branch_from_other_words_stands_beside_the_answer(bench: Bench) -> Non
     assert _texts(bench) == ["colour?", "blue is nicer"]
     bench.controller.select_sibling(_last(bench), -1)
     assert _texts(bench) == ["colour?", "red is nice"]
+
+
+def test_the_keyboard_reaches_every_version_and_takes_each_step_back(
+    bench: Bench, theme: Theme, qtbot: QtBot
+) -> None:
+    page = ChatPage(bench.controller, theme)
+    qtbot.addWidget(page)
+    page.show()
+
+    bench.ask("birds", "one")
+    bench.controller.regenerate(bench.controller.current_messages[-1].record.id)
+    bench.engine.say(bench.request(), "two")
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    bench.controller.edit_and_resend(bench.controller.current_messages[0].record.id, "fish")
+    bench.engine.say(bench.request(), "three")
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    assert _texts(bench) == ["fish", "three"]
+    seen = [_texts(bench)]
+    for step in (-1, -1, -1, 1, 1, 1):
+        page.step_version(step)
+        seen.append(_texts(bench))
+    last, middle, first = ["fish", "three"], ["birds", "two"], ["birds", "one"]
+    assert seen == [last, middle, first, first, middle, last, last]
+    own = page.transcript.widgets[0]
+    assert own.foot._versions.isVisible(), "that there is another version is seen without pointing at it"
+    assert own.foot._versions.text() == "2 / 2"

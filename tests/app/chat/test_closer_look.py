@@ -129,3 +129,17 @@ def test_what_is_found_after_another_chat_was_opened_is_not_shown(bench: Bench) 
         bench.engine.finish(request)
         bench.qtbot.waitUntil(lambda: not bench.context.client.is_busy, timeout=3000)
         assert len(looks) == (0 if leaves else 1)
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")  # of the offscreen platform, about popups
+def test_enter_chooses_what_the_arrows_came_to(theme: Theme, qtbot: QtBot) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    parent.show()
+    tokens = (TokenProbability(1, " is", math.log(0.7)), TokenProbability(2, " was", math.log(0.2)))
+    popup = CloserLookPopup(CloserLook("m", "red", tokens), "is", theme, parent)
+    popup.show_at(QPoint(10, 10))
+    qtbot.keyPress(popup.rows[0], Qt.Key.Key_Down)
+    with qtbot.waitSignal(popup.chosen) as caught:
+        qtbot.keyPress(popup.rows[1], Qt.Key.Key_Return)
+    assert caught.args == ["m", "red was"]

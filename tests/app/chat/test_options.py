@@ -11,6 +11,8 @@ from app.chat.options_panel import OptionsPanel
 from app.chat.presets import PRESET_KEY, PresetError
 from app.settings import Settings
 from app.theme import Theme
+from app.translation import load_language
+from app.widgets.label import Label
 from app.window.bar import Bar
 from engine.protocol import Role
 from tests.app.conftest import Bench, BenchMaker
@@ -143,3 +145,40 @@ def test_every_row_fits_the_panel(bench: Bench, theme: Theme, qtbot: QtBot) -> N
     panel.resize(panel.width(), 700)
     panel.show()
     assert panel._body.minimumSizeHint().width() <= panel._scroll.viewport().width()
+
+
+@pytest.mark.parametrize("code", ["en", "de"])
+@pytest.mark.parametrize("zoom", [1.0, 2.0])
+def test_the_panel_cuts_nothing(
+    bench: Bench, theme: Theme, settings: Settings, qtbot: QtBot, code: str, zoom: float
+) -> None:
+    settings.set("zoom", zoom)
+    panel = OptionsPanel(bench.controller, bench.context.settings, theme)
+    qtbot.addWidget(panel)
+    german = load_language(code)
+    for row in panel.rows:  # the table of settings is made in the language of the start
+        row._reset.show()
+        for label in row.findChildren(Label):
+            label.setText(german.texts.get(label.text(), label.text()))
+    panel.resize(panel.width(), theme.px(700))
+    panel.show()
+    qtbot.waitExposed(panel)
+    assert panel._body.width() <= panel._scroll.viewport().width()
+    assert panel._body.minimumSizeHint().width() <= panel._scroll.viewport().width()
+    assert panel._scroll.x() >= 1, "the hairline at the edge goes all the way down"
+
+
+def test_a_deleted_preset_can_be_brought_back(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
+    presets = bench.controller.presets
+    record = presets.add("Pirate", {"temperature": 0.1})
+    presets.set_default(record.id)
+    bench.controller.set_options(presets.options_of(record.id))
+    panel = OptionsPanel(bench.controller, bench.context.settings, theme)
+    qtbot.addWidget(panel)
+    delete = next(action for action in panel.make_menu().actions() if action.text() == "Delete “Pirate”")
+    with qtbot.waitSignal(panel.undo_offered) as caught:
+        delete.trigger()
+    words, undo = caught.args
+    assert (words, presets.records, presets.default_id) == ("The preset “Pirate” is deleted.", [], "")
+    undo()
+    assert ([one.name for one in presets.records], presets.default_id) == (["Pirate"], record.id)

@@ -126,3 +126,15 @@ def test_no_bare_key_removes_for_good(page: TrashPage, qtbot: QtBot) -> None:
 
 def test_rows_say_when_and_how_long(page: TrashPage) -> None:
     assert page.list.model().index(0, 0).data(WHEN) == "deleted now · 30 days left"
+
+
+def test_with_the_keyboard_a_chat_is_at_hand(page: TrashPage, fake: FakeController, qtbot: QtBot) -> None:
+    page.activateWindow()
+    page.first_focus.setFocus()
+    assert page.list.currentIndex().row() == 0
+    [first] = page.chosen_ids
+    assert _button(page, "Restore").isEnabled()
+    with qtbot.waitSignal(page.closed):
+        qtbot.keyClick(page.list, Qt.Key.Key_Return)
+    assert first in {record.id for record in fake.conversations}
+    assert len(page.chosen_ids) == 1, "the next one is at hand"

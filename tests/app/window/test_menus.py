@@ -215,7 +215,7 @@ def test_several_chats_are_deleted_and_brought_back(window: MainWindow, fake: Fa
     chats.setFocus()
     chats.selectAll()
     assert len(chats.chosen_ids) == 9
-    action_of(window, "Delete the chat").trigger()
+    action_of(window, "Delete 9 chats").trigger()
     assert fake.conversations == []
     assert window.chat_page.notice_bar.text == "9 chats were put into the trash."
     window.chat_page.notice_bar._action_button.click()
@@ -256,3 +256,22 @@ def test_pages_out_of_sight_are_made_anew_for_another_look(window: MainWindow, s
     panel = window.pane.options_panel
     settings.set("zoom", 1.0)
     assert window.pane.options_panel is panel
+
+
+def test_chats_chosen_with_the_mouse_go_together(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
+    window.activateWindow()
+    chats = window.sidebar.list
+    window.chat_page.focus_composer()
+    rows = [chats.conversations.index(chats.conversations.row_of(record.id)) for record in fake.conversations[1:4]]
+    for row, modifier in zip(rows, (Qt.KeyboardModifier.NoModifier, CTRL, CTRL), strict=True):
+        place = chats.visualRect(row).center()
+        qtbot.mouseClick(chats.viewport(), Qt.MouseButton.LeftButton, modifier, place)
+    assert len(chats.chosen_ids) == 3
+    assert not chats.hasFocus()
+    chosen = set(chats.chosen_ids)
+    action_of(window, "Pin 3 chats").trigger()
+    assert chosen <= {record.id for record in fake.conversations if record.is_pinned}
+    action_of(window, "Delete 3 chats").trigger()
+    assert not chosen & {record.id for record in fake.conversations}
+    assert window.chat_page.notice_bar.text == "3 chats were put into the trash."
+    assert action_of(window, "Delete the chat").isEnabled() == bool(fake.current_conversation.title)

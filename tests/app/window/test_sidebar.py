@@ -94,3 +94,18 @@ def test_the_list_follows_the_open_chat(window: MainWindow, fake: FakeController
         fake.open_conversation(record.id)
         assert window.sidebar.list.currentIndex().data(CONVERSATION_ID) == record.id
         assert record.title in window.windowTitle()
+
+
+def test_what_is_found_is_opened_with_the_arrows(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
+    window.activateWindow()
+    window.sidebar.focus_search()
+    field = window.sidebar._search
+    opened = fake.current_id
+    qtbot.keyClicks(field, "radix")
+    qtbot.keyClick(field, Qt.Key.Key_Down)
+    assert window.sidebar.list.hasFocus()
+    [chosen] = window.sidebar.list.chosen_ids
+    assert fake.current_id == opened, "it is not opened before it is wanted"
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
+    assert fake.current_id == chosen
+    assert fake.current_conversation.title == "What is a radix tree?"
