@@ -56,6 +56,7 @@ class ConversationList(QListView):
     rename_left = Signal()
     pin_requested = Signal(list, bool)  # ids, whether to pin
     delete_requested = Signal(list)  # ids
+    export_requested = Signal(list)  # ids
     move_requested = Signal(list, object)  # ids, folder id or None
     move_to_new_requested = Signal(list)  # ids
     fold_requested = Signal(str, bool)  # folder id, whether to fold
@@ -265,6 +266,8 @@ class ConversationList(QListView):
         pin = menu.addAction(self._theme.icon("pin"), tr("Unpin") if is_pinned else tr("Pin"))
         pin.triggered.connect(lambda: self.pin_requested.emit(ids, not is_pinned))
         self._add_move_menu(menu, ids)
+        export = menu.addAction(self._theme.icon("file"), tr("Export…"))
+        export.triggered.connect(lambda: self.export_requested.emit(ids))
         menu.addSeparator()
         delete = menu.addAction(
             self._theme.icon("trash"), tr("Delete") if len(ids) == 1 else tr("Delete {count} chats", count=len(ids))

@@ -84,6 +84,14 @@ class OwnMessage(MessageWidget):
         self._unfold.setVisible(is_long)
         self._fit_bubble()
 
+    def begin_edit(self) -> None:
+        super().begin_edit()
+        self._row.setStretch(0, 0)  # the editor begins where the column does
+
+    def end_edit(self) -> None:
+        super().end_edit()
+        self._row.setStretch(0, 1)
+
     def _show_all(self) -> None:
         self._text.show_text(self.view.record.content)
         self._unfold.hide()

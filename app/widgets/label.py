@@ -6,6 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
+_BETWEEN = " · "
+
 
 class Label(QLabel):
     """Plain text in one of the stylesheet's looks."""
@@ -28,6 +30,8 @@ class WrappingLabel(Label):
 
 class ElidingLabel(Label):
     """A label that cuts its text short where it has no room; its tooltip is whole then, and has the details.
+
+    Of parts with " · " between them whole ones are left out, for a number that is cut reads as another one.
 
     Attributes:
         whole_text: what it shows where there is room.
@@ -56,7 +60,11 @@ class ElidingLabel(Label):
 
     def _elide(self) -> None:
         self.ensurePolished()
-        shown = self.fontMetrics().elidedText(self.whole_text, Qt.TextElideMode.ElideRight, self.width())
+        metrics, parts = self.fontMetrics(), self.whole_text.split(_BETWEEN)
+        shown = metrics.elidedText(self.whole_text, Qt.TextElideMode.ElideRight, self.width())
+        if shown != self.whole_text:
+            fewer = (_BETWEEN.join(parts[:number]) + " …" for number in range(len(parts) - 1, 0, -1))
+            shown = next((text for text in fewer if metrics.horizontalAdvance(text) <= self.width()), shown)
         if shown != self.text():
             self.setText(shown)
         self._tell()

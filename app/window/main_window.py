@@ -132,6 +132,7 @@ class MainWindow(QMainWindow):
         self.sidebar.list.rename_left.connect(self.chat_page.focus_composer)
         self.sidebar.list.selectionModel().selectionChanged.connect(self._name_actions)
         self.sidebar.delete_requested.connect(self._delete)
+        self.sidebar.list.export_requested.connect(self._export)
         self.bar.sidebar_button.clicked.connect(self._toggle_sidebar)
         self.bar.model_button.open_requested.connect(self._open_model)
         self.bar.options_button.clicked.connect(self._toggle_options)

@@ -133,7 +133,7 @@ def test_an_empty_title_changes_nothing(chats: ConversationList, qtbot: QtBot) -
 def test_the_menu_acts(chats: ConversationList, qtbot: QtBot) -> None:
     menu = chats.make_menu(chats.conversations.index(1))
     actions = {action.text().split("\t")[0]: action for action in menu.actions() if action.text()}
-    assert set(actions) == {"Rename", "Unpin", "Move to", "Delete"}
+    assert set(actions) == {"Rename", "Unpin", "Move to", "Export…", "Delete"}
     with qtbot.waitSignal(chats.pin_requested) as caught:
         actions["Unpin"].trigger()
     assert caught.args == [["pinned"], False]
@@ -238,7 +238,10 @@ def test_several_are_chosen_and_acted_on(shelves: ConversationList, qtbot: QtBot
     assert shelves.chosen_ids == ["inside", "outside"]
     menu = shelves.make_menu(model.index(7))
     actions = {action.text().split("\t")[0]: action for action in menu.actions() if action.text()}
-    assert set(actions) == {"Pin", "Move to", "Delete 2 chats"}
+    assert set(actions) == {"Pin", "Move to", "Export…", "Delete 2 chats"}
+    with qtbot.waitSignal(shelves.export_requested) as caught:
+        actions["Export…"].trigger()
+    assert caught.args == [["inside", "outside"]]
     with qtbot.waitSignal(shelves.delete_requested) as caught:
         actions["Delete 2 chats"].trigger()
     assert caught.args == [["inside", "outside"]]
@@ -250,7 +253,7 @@ def test_several_are_chosen_and_acted_on(shelves: ConversationList, qtbot: QtBot
     today = datetime.now()
     shelves.show_records([_record("new", today), _record("inside", today), _record("outside", today)], ())
     assert shelves.chosen_ids == ["inside", "outside"], "an answer that ends elsewhere does not undo a choice"
-    assert len(shelves.make_menu(shelves.conversations.index(1)).actions()) == 5, "another row: only that one"
+    assert len(shelves.make_menu(shelves.conversations.index(1)).actions()) == 6, "another row: only that one"
 
 
 def test_a_folder_is_renamed_in_place(shelves: ConversationList, qtbot: QtBot) -> None:

@@ -276,6 +276,7 @@ def test_what_is_edited_can_be_seen(transcript: Transcript, qtbot: QtBot, index:
     editor.edit.setPlainText("\n".join("a line" for _ in range(8)))
     qtbot.waitUntil(lambda: editor.edit.height() > 8 * 10 and editor.height() > editor.edit.height())
     assert not editor.visibleRegion().isEmpty()
+    assert (editor.x(), editor.width()) == (0, widget.width()), "to the pixel as wide as the column"
 
 
 def test_escape_gives_up_an_edit(transcript: Transcript, qtbot: QtBot) -> None:
