@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import replace
 
-from PySide6.QtCore import QPoint, QTimer
+from PySide6.QtCore import QPoint
 from PySide6.QtGui import QTextBlockFormat, QTextCursor
 from PySide6.QtWidgets import QMenu, QSizePolicy, QVBoxLayout, QWidget
 
@@ -29,10 +29,6 @@ from app.translation import tr
 from app.widgets.buttons import TextButton
 from app.widgets.label import Label
 from engine.protocol import Channel, ToolCall
-
-_FRAME_MS = 30
-_MAX_SHARE = 6
-"""A frame that took long is followed by a pause this many times as long, so that typing stays quick."""
 
 _ENDINGS = {
     MessageStatus.STOPPED: tr("Stopped."),
@@ -107,14 +103,13 @@ class ReasoningFold(QWidget):
 
 
 class Answer(MessageWidget):
-    """An answer that is complete or being written. Deltas are drawn at most 60 times a second."""
+    """An answer that is complete or being written."""
 
     def __init__(self, theme: Theme, view: MessageView, parent: QWidget | None = None) -> None:
         super().__init__(theme, view, ANSWER_ACTIONS, is_own=False, parent=parent)
         self.setObjectName("answer")
         px = theme.px
-        self._pushed = ""  # the answer as far as it is drawn or waits to be drawn
-        self._waiting = ""
+        self._pushed = ""  # the answer as far as it is shown
         self._is_finished = False
         self._reasoning = ""
         self._reasoning_began: float | None = None
@@ -143,9 +138,6 @@ class Answer(MessageWidget):
         self._column.addWidget(self.foot)
         self.edited = self.body
         self.edit_layout = self._column
-        self._frame = QTimer(self)
-        self._frame.setSingleShot(True)
-        self._frame.timeout.connect(self._draw)
         self.show_view(view)
 
     @property
@@ -181,7 +173,7 @@ class Answer(MessageWidget):
             look.triggered.connect(lambda: self.look_requested.emit(self.message_id, offset, word, place))
 
     def append(self, channel: str, text: str) -> None:
-        """A streamed piece: the first is drawn at once, the next with the next frame."""
+        """A streamed piece, shown at once; who brings it sees to it that pieces are not too many."""
         if channel == Channel.REASONING.value:
             self._append_reasoning(text)
             return
@@ -189,10 +181,7 @@ class Answer(MessageWidget):
             self.foot.set_status(tr("writing a call"))
             return
         self._end_reasoning()
-        self._pushed += text
-        self._waiting += text
-        if not self._frame.isActive():
-            self._draw()
+        self._push(text)
 
     def set_progress(self, text: str) -> None:
         """What is going on, in the foot."""
@@ -211,9 +200,7 @@ class Answer(MessageWidget):
         elif record.content.startswith(self._pushed):
             rest = record.content[len(self._pushed) :]
             if rest:
-                self._pushed += rest
-                self._waiting += rest
-                self._draw()
+                self._push(rest)
         elif not is_streaming:
             self._rewrite(record.content)
         self.foot.set_siblings(view.sibling_index, view.num_siblings)
@@ -226,8 +213,6 @@ class Answer(MessageWidget):
 
     def _finish(self) -> None:
         self._is_finished = True
-        self._draw()
-        self._frame.stop()
         self.body.finish()
         self._end_reasoning()
         record = self.view.record
@@ -336,17 +321,14 @@ class Answer(MessageWidget):
             self._structured = None
         self._ending.hide()
         self._replace_body()
-        self._pushed = self._waiting = content
-        self._draw()
+        self._pushed = ""
+        if content:
+            self._push(content)
 
-    def _draw(self) -> None:
-        if not self._waiting:
-            return
-        text, self._waiting = self._waiting, ""
-        began = time.perf_counter()
+    def _push(self, text: str) -> None:
+        self._pushed += text
         self.body.push(text)
-        spent_ms = (time.perf_counter() - began) * 1000
-        self._frame.start(max(_FRAME_MS, int(spent_ms * _MAX_SHARE)))
+        self.grown.emit(self)
 
     def _append_reasoning(self, text: str) -> None:
         if self._fold is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.chat.block_views import ProseView, TableView
-from app.chat.blocks import Block, BlockKind, BlockStream, as_prose
+from app.chat.blocks import Block, BlockKind, BlockStream, BlockUpdate, as_prose
 from app.chat.code_card import CodeCard
 from app.chat.text_view import TextView
 from app.theme import Theme
+from app.widgets.growing_column import GrowingColumn
 
 _MAX_BLOCKS_PER_VIEW = 60
 """A longer run of prose goes on in another document, so that laying it out stays cheap."""
@@ -22,7 +23,7 @@ _MAX_CARDS = 150
 _View = ProseView | CodeCard | TableView
 
 
-class AnswerBody(QWidget):
+class AnswerBody(GrowingColumn):
     """Shows Markdown that is pushed piece by piece. Finished blocks are never touched again.
 
     Signals:
@@ -32,21 +33,19 @@ class AnswerBody(QWidget):
     notice = Signal(str)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(theme.px(11), parent)
         self._theme = theme
         self._stream = BlockStream()
         self._views: list[_View] = []
         self._first_open = 0  # index of the first view that may still change
         self._is_streaming = False
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(theme.px(11))
 
     def push(self, text: str) -> None:
         """Add a piece of the answer."""
         self._is_streaming = True
         update = self._stream.push(text)
-        self._show(update.finished, update.open)
+        if not self._grow(update):
+            self._show(update.finished, update.open)
 
     def finish(self) -> None:
         """The answer ended; nothing moves but the caret."""
@@ -66,8 +65,20 @@ class AnswerBody(QWidget):
         """The texts to select in, from top to bottom."""
         return [view.text_view if isinstance(view, CodeCard) else view for view in self._views]
 
+    def _grow(self, update: BlockUpdate) -> bool:
+        """Where the last block only got longer, write what was added; False where it has to be written anew."""
+        block = update.open[0] if len(update.open) == 1 and not update.finished else None
+        view = self._views[-1] if self._views else None
+        if block is None or not block.added or not isinstance(view, _VIEWS[block.kind]) or isinstance(view, TableView):
+            return False
+        view.add_text(block.added)
+        self.forget(len(self._views) - 1)
+        self.updateGeometry()
+        return True
+
     def _show(self, finished: Sequence[Block], open_blocks: Sequence[Block]) -> None:
         """Lay the blocks over the views from the first open one on: a view that fits is used again."""
+        self.forget(self._first_open)
         position = self._first_open
         first_open: int | None = None
         num_cards = sum(not isinstance(view, ProseView) for view in self._views[:position])
@@ -79,7 +90,7 @@ class AnswerBody(QWidget):
         if position < len(self._views) and self._has_frozen(position):
             position = self._close_prose(position)
         for view in self._views[position:]:
-            self._column.removeWidget(view)
+            self.remove(view)
             view.hide()
             view.deleteLater()
         del self._views[position:]
@@ -88,6 +99,7 @@ class AnswerBody(QWidget):
             first_open = len(self._views) - 1 if can_continue else len(self._views)
         self._first_open = first_open
         self._place_caret()
+        self.updateGeometry()
 
     def _show_run(self, run: _Run, position: int) -> int:
         """Show a run at ``position``; gives the position after it."""
@@ -108,7 +120,7 @@ class AnswerBody(QWidget):
         if isinstance(view, CodeCard):
             view.notice.connect(self.notice)
         self._views.insert(position, view)
-        self._column.insertWidget(position, view)
+        self.insert(position, view)
         return view
 
     def _num_frozen(self, position: int) -> int:

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.blocks import Block
+from app.chat.blocks import Block, displayable
 from app.chat.maths import Formula
 from app.chat.maths_text import replace_formula, shared_setter
 from app.chat.prose import IS_RULE, QUOTE_LEVEL, ProseWriter
@@ -60,7 +60,12 @@ class ProseView(TextView):
             is_first = False
         cursor.endEditBlock()
         self.rest_cursor()
-        self.updateGeometry()
+
+    def add_text(self, text: str) -> None:
+        """Write ``text`` behind the last words, in their looks, until the open end is written anew."""
+        cursor = QTextCursor(self.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.insertText(displayable(text))
 
     def _on_formula(self, formula: Formula) -> None:
         changes = replace_formula(self.document(), formula, self._theme)

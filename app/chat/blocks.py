@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from app.chat.block_growth import grown_code, grown_prose
 from app.chat.maths_syntax import use_maths
 from engine.plain_data import dataclass
 
@@ -43,6 +45,8 @@ class Block:
         text: the code, without its fence; empty for the other kinds.
         language: what the fence says, lower case, "" if it says nothing.
         is_closed: False for a code fence whose end has not come yet.
+        added: where the block was shown before: that it is the same with this text, which has no marks, behind it;
+            "" where it may be any other.
     """
 
     kind: BlockKind
@@ -50,6 +54,7 @@ class Block:
     text: str = ""
     language: str = ""
     is_closed: bool = True
+    added: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,14 +102,30 @@ class BlockStream:
         self._parser = _parser()
         self._environment: dict[str, Any] = {}
         self._open_source = ""
+        self._open: tuple[Block, ...] = ()
 
     def push(self, text: str) -> BlockUpdate:
         """Add ``text``; costs time in the length of the open block, not of the answer."""
+        if (grown := self._grow(text)) is not None:
+            return BlockUpdate((), (grown,))
         finished: tuple[Block, ...] = ()
         for start in range(0, len(text), MAX_OPEN_CHARACTERS):  # the parser's time grows faster than a block
             update = self._push(text[start : start + MAX_OPEN_CHARACTERS])
             finished += update.finished
-        return BlockUpdate(finished, update.open if text else self._push("").open)
+        self._open = update.open if text else self._push("").open
+        return BlockUpdate(finished, self._open)
+
+    def _grow(self, text: str) -> Block | None:
+        """The open block with ``text`` behind it, where that is no more than words or code."""
+        source = self._open_source
+        if len(self._open) != 1 or not text or len(source) + len(text) > MAX_OPEN_CHARACTERS:
+            return None
+        grow = {BlockKind.PROSE: grown_prose, BlockKind.CODE: grown_code}.get(self._open[0].kind)
+        grown = grow(self._open[0], source, text) if grow is not None else None
+        if grown is not None:
+            self._open_source += text
+            self._open = (replace(grown, added=""),)
+        return grown
 
     def _push(self, text: str) -> BlockUpdate:
         self._open_source += text
@@ -133,6 +154,7 @@ class BlockStream:
         """End the text: everything is finished."""
         spans = self._spans(self._open_source)
         self._open_source = ""
+        self._open = ()
         return BlockUpdate(tuple(_close(block) for block, _ in spans), ())
 
     def _spans(self, source: str) -> list[tuple[Block, int]]:

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import (
     QBrush,
     QGuiApplication,
+    QResizeEvent,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -36,6 +37,7 @@ from app.widgets.file_dialogs import choose_target
 from app.widgets.label import Label
 
 _CODE_LINE_PX = 20
+_RIM_PX = 12  # the rounded corners
 
 
 class _CodeText(TextView):
@@ -109,6 +111,10 @@ class CodeCard(QFrame):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("look", "code")
+        self.setAttribute(
+            Qt.WidgetAttribute.WA_StaticContents
+        )  # but for its rim, code that grows is not drawn anew
+        self._theme = theme
         px = theme.px
         self._code = ""
         self._shown = ""
@@ -165,6 +171,20 @@ class CodeCard(QFrame):
         if block.is_closed and not self._is_coloured:
             self._is_coloured = True
             shared_highlighter().colour(shown, block.language, partial(self._on_spans, shown))
+
+    def add_text(self, text: str) -> None:
+        """Show ``text``, which has nothing that is shown as something else, behind the code."""
+        self._code += text
+        self._shown += text
+        self._text.append_text(text)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        rim = self._theme.px(_RIM_PX)
+        for bottom in (event.oldSize().height(), event.size().height()):
+            self.update(0, bottom - rim, self.width(), rim)
+        if event.oldSize().width() != event.size().width():
+            self.update()
 
     def set_title(self, text: str) -> None:
         """Say something else than the language over the code."""

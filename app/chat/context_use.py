@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.collection import ConversationCollection
 from app.chat.figures import figure
 from app.chat.generation import Generation
 from app.model_session import ModelSession
-from app.throttle import Throttle
 
-_EVERY_MS = 200  # more often nobody reads a number
+_EVERY_S = 0.4  # more often nobody reads a number
 
 
 class ContextUse(QObject):
@@ -32,12 +33,11 @@ class ContextUse(QObject):
         self._session = session
         self._collection = collection
         self.conversation_id = ""
-        self._running = ("", 0, 0)  # conversation, tokens used, reused
-        self._often = Throttle(_EVERY_MS, self._report_running, self)
+        self._reported_s = float("-inf")
 
     def report(self) -> None:
         """What the shown branch fills, by the figures of its last answer that has some."""
-        self._often.cancel()
+        self._reported_s = float("-inf")
         total = self._session.info.context_length if self._session.info else 0
         for view in reversed(self._collection.tree(self.conversation_id).branch()):
             stats = view.record.stats or {}
@@ -48,11 +48,12 @@ class ContextUse(QObject):
         self.used.emit(0, 0, total)
 
     def report_running(self, generation: Generation, num_used: int, num_reused: int) -> None:
-        """What an answer that is being written fills, while its conversation is the open one."""
-        self._running = (generation.conversation_id, num_used, num_reused)
-        self._often.request()
+        """What an answer that is being written fills, while its conversation is the open one.
 
-    def _report_running(self) -> None:
-        conversation_id, num_used, num_reused = self._running
-        if conversation_id == self.conversation_id and self._session.info is not None:
+        Now and then only, and in the turn in which the answer itself grows: a picture more would cost as much.
+        """
+        if generation.conversation_id != self.conversation_id or self._session.info is None:
+            return
+        if time.monotonic() - self._reported_s >= _EVERY_S:
             self.used.emit(num_used, num_reused, self._session.info.context_length)
+            self._reported_s = time.monotonic()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QMenu, QWidget
 
 from app.chat.context_line import ContextLine
@@ -40,6 +40,7 @@ class MessageWidget(QWidget):
         look_requested(message_id, offset, word, place): look closer at a word, which is at a place on the screen.
         results_given(message_id, results): what the functions gave that an answer called.
         notice(text): something could not be done.
+        grown(itself): it may need another height, before the next picture.
     """
 
     asked = Signal(str, object)
@@ -49,6 +50,7 @@ class MessageWidget(QWidget):
     look_requested = Signal(str, int, str, QPoint)
     results_given = Signal(str, list)
     notice = Signal(str)
+    grown = Signal(QWidget)
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class MessageWidget(QWidget):
         self._context_line: ContextLine | None = None
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAttribute(Qt.WidgetAttribute.WA_StaticContents)
         self.foot = MessageFoot(theme, actions, is_own=is_own)
         self.foot.set_siblings(view.sibling_index, view.num_siblings)
         self._editor: MessageEditor | None = None
@@ -76,18 +79,15 @@ class MessageWidget(QWidget):
         self.edit_layout: QBoxLayout
         self.foot.asked.connect(self.act)
 
-    def minimumSizeHint(self) -> QSize:
-        """Of the width alone: a layout would measure all texts at the least width, which nobody ever sees."""
-        return QSize(self.foot.minimumWidth(), 0)
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.hasFocus():
+            self.update()  # the frame around it
 
-    def sizeHint(self) -> QSize:
-        """As high as it is at the width that it has."""
-        layout, width = self.layout(), max(self.width(), self.foot.minimumWidth())
-        if layout is None:
-            return QSize(width, 0)
-        if layout.hasHeightForWidth():
-            return QSize(width, layout.totalHeightForWidth(width))
-        return QSize(width, layout.totalSizeHint().height())  # as while an editor stands in the text's place
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.grown.emit(self)  # first the height, then what is in it: nothing is squeezed meanwhile
+        return super().event(event)
 
     @property
     def message_id(self) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMargins, QSize
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.theme import Theme
+from app.widgets.growing_column import GrowingColumn
 from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
@@ -17,43 +19,58 @@ if TYPE_CHECKING:
 COLUMN_PX = 760
 
 
-class ReadingColumn(QWidget):
-    """Holds the messages. Its height follows from its width; it is never asked for that of another one.
+class ReadingColumn(GrowingColumn):
+    """Holds the messages, in the middle of a scroll area whose width alone says how wide they are.
 
-    Attributes:
-        messages: the layout that holds their widgets.
+    It paints the transcript's ground itself, every pixel: so what is scrolled is moved on the screen, not drawn
+    anew.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self.messages = QVBoxLayout()
-        self.messages.setSpacing(0)
-        self._outer = QVBoxLayout(self)
-        self._outer.setSpacing(0)
-        self._outer.addLayout(self.messages)
-        self._outer.addStretch(1)
+        self._theme = theme
+        self._fitted = (0, 0)  # where the messages begin, and how wide they are
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
 
-    def activate(self) -> None:
-        """Lay out now what is due."""
-        self.messages.activate()
-        self._outer.activate()
+    def fit(self, area_width: int) -> None:
+        """Stand in the middle of ``area_width`` pixels, as wide as a line reads well, narrower where the window is.
 
-    def fit(self, width: int, bar_width: int, px: Callable[[float], int]) -> None:
-        """Stand in the middle of ``width`` pixels, as wide as a line reads well, narrower where the window is.
-
-        A scroll bar of ``bar_width`` stands in the right margin, so that it moves no text when it appears.
+        The scroll bar stands in the right margin, so that it moves no text when it appears.
         """
-        left = max(px(24), (width - px(COLUMN_PX)) // 2)
-        right = max(px(24), width - px(COLUMN_PX) - left)
-        margins = QMargins(left, px(28), right - bar_width, px(12))
-        if margins != self._outer.contentsMargins():
-            self._outer.setContentsMargins(margins)
+        px = self._theme.px
+        left = max(px(24), (area_width - px(COLUMN_PX)) // 2)
+        right = max(px(24), area_width - px(COLUMN_PX) - left)
+        self._top, self._bottom = px(28), px(12)
+        self._fitted = (left, area_width - left - right)
+        self.settle()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.settle()  # each message has said by itself whether it is as high as before
+            return True
+        return super().event(event)
+
+    def _span(self, _width: int) -> tuple[int, int]:
+        return self._fitted
+
+    def _take_height(self, height: int) -> None:
+        """Grow in the same turn, so that the range of the scroll bar is true.
+
+        Whoever follows the end scrolls now, before anything inside takes another place: Qt then moves the picture
+        that there is, and draws only what has changed.
+        """
+        self.resize(self.width(), height)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(0, 0)
 
     def sizeHint(self) -> QSize:
         return self.size()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(event.rect(), self._theme.colour("background"))
+        painter.end()
 
 
 class Centred(QWidget):

@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPaintEvent,
+    QResizeEvent,
     QTextCursor,
     QWheelEvent,
 )
@@ -50,6 +51,10 @@ class TextView(QTextBrowser):
         self.setSizePolicy(policy)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.viewport().setAutoFillBackground(False)
+        for part in (self, self.viewport()):
+            part.setAttribute(
+                Qt.WidgetAttribute.WA_StaticContents
+            )  # a text that grows below is not drawn anew above
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.DefaultContextMenu)
         self.anchorClicked.connect(_open_outside)
 
@@ -64,14 +69,24 @@ class TextView(QTextBrowser):
         return height
 
     def _measure(self, width: int) -> int:
-        document = self.document()
         wraps = self.lineWrapMode() == QTextBrowser.LineWrapMode.WidgetWidth
         if width > 0 and wraps:
-            document.setTextWidth(width)
-        height = max(1, math.ceil(document.size().height()))
+            self._lay_out(width)
+        height = max(1, math.ceil(self.document().size().height()))
         if wraps and self.viewport().width() not in {width, 0}:
-            document.setTextWidth(self.viewport().width())  # only a question: what is drawn keeps its width
+            self._lay_out(self.viewport().width())  # only a question: what is drawn keeps its width
         return height + self._extra_height(width)
+
+    def _lay_out(self, width: int) -> None:
+        if self.document().textWidth() != width:  # Qt would lay out all of it anew, for the same width, too
+            self.document().setTextWidth(width)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        wraps = self.lineWrapMode() == QTextBrowser.LineWrapMode.WidgetWidth
+        if wraps and self.document().textWidth() == self.viewport().width():
+            self.verticalScrollBar().setRange(0, 0)  # it is as high as its text, which is laid out for this width
+        else:
+            super().resizeEvent(event)
 
     def sizeHint(self) -> QSize:
         width = max(self.width(), 1)

@@ -83,7 +83,7 @@ class Transcript(QScrollArea):
         self._grow.setInterval(_GROW_EVERY_MS)
         self._grow.timeout.connect(self._on_grow)
         self.selection = TextSelection(self, lambda: [view for widget in self._widgets for view in widget.texts])
-        self._column = ReadingColumn()
+        self._column = ReadingColumn(theme)
         self.setWidget(self._column)
         bar = self.verticalScrollBar()
         bar.rangeChanged.connect(self._on_range)
@@ -179,15 +179,16 @@ class Transcript(QScrollArea):
 
     def _insert_widgets(self, views: Sequence[MessageView], *, at_top: bool) -> None:
         made = [self._make(view) for view in views]
+        first = 0 if at_top else len(self._widgets)
         for offset, widget in enumerate(made):
-            self._column.messages.insertWidget(offset if at_top else self._column.messages.count(), widget)
-            widget.show()
+            self._column.insert(first + offset, widget)
         self._widgets = made + self._widgets if at_top else self._widgets + made
         last_answer = next((widget for widget in reversed(self._widgets) if not widget.is_own), None)
         for widget in self._widgets:
             widget.set_last(widget is last_answer and not self._num_below)
             widget.set_open(widget is self._widgets[-1] and not self._num_below)
         self.set_context_start(self._context_start)
+        self._column.settle()
         if made and not at_top and self.is_following:
             self._scroll_to_end()
 
@@ -213,10 +214,11 @@ class Transcript(QScrollArea):
         widget.results_given.connect(self.results_given)
         widget.asked.connect(self.asked)
         widget.notice.connect(self.notice)
+        widget.grown.connect(self._column.settle)
         return widget
 
     def _drop(self, widget: MessageWidget) -> None:
-        self._column.messages.removeWidget(widget)
+        self._column.remove(widget)
         widget.hide()
         widget.deleteLater()
 
@@ -262,7 +264,6 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         distance_from_end = bar.maximum() - bar.value()
         self._insert_widgets(self._messages[max(0, num_hidden - step) : num_hidden], at_top=True)
-        self._settle_layout()
         bar.setValue(bar.maximum() - distance_from_end)
         self._is_adjusting = False
 
@@ -299,8 +300,8 @@ class Transcript(QScrollArea):
         self._follow_if_at_end()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
+        self._column.fit(self.width())
         super().resizeEvent(event)
-        self._fit_column()
         if self.is_following:
             self._scroll_to_end()
 
@@ -310,7 +311,6 @@ class Transcript(QScrollArea):
         self._set_following(bar.sliderPosition() >= bar.maximum() - _AT_END_PX and not self._num_below)
 
     def _on_range(self, _minimum: int, maximum: int) -> None:
-        self._fit_column()
         if self.is_following and not self._is_adjusting:
             self.verticalScrollBar().setValue(maximum)
 
@@ -325,14 +325,9 @@ class Transcript(QScrollArea):
             self._set_following(True)
 
     def _scroll_to_end(self) -> None:
-        self._settle_layout()
+        self._column.settle()
         bar = self.verticalScrollBar()
         bar.setValue(bar.maximum())
-
-    def _settle_layout(self) -> None:
-        """Lay out now what is due, so that the range of the scroll bar is true."""
-        self._column.activate()
-        QApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
     def _set_following(self, is_following: bool) -> None:
         if is_following != self.is_following:
@@ -343,11 +338,7 @@ class Transcript(QScrollArea):
 
     def _apply_metrics(self) -> None:
         self.verticalScrollBar().setSingleStep(self._theme.px(24))
-        self._fit_column()
-
-    def _fit_column(self) -> None:
-        bar = self.verticalScrollBar()
-        self._column.fit(self.width(), bar.sizeHint().width() if bar.maximum() > 0 else 0, self._theme.px)
+        self._column.fit(self.width())
 
     def _before_theme(self) -> None:
         """Let the messages go: restyling hundreds of widgets takes longer than making those in sight anew."""
@@ -376,7 +367,6 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         while self._num_below:
             self._show_below(_GROW_STEP)
-            self._settle_layout()
             if bar.maximum() >= place.offset_in(self._widgets[0]):
                 break
         bar.setValue(place.offset_in(self._widgets[0]))

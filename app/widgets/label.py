@@ -46,8 +46,9 @@ class ElidingLabel(Label):
 
     def set_whole_text(self, text: str) -> None:
         """Show another text."""
-        self.whole_text = text
-        self._elide()
+        if text != self.whole_text:
+            self.whole_text = text
+            self._elide()
 
     def set_details(self, text: str) -> None:
         """What the tooltip says in any case; ``setToolTip`` would not last."""

@@ -29,11 +29,13 @@ class Bar(QWidget):
         self._controller = controller
         self._theme = theme
         self._numbers = (0, 0, 0)
+        self._total = -1  # that the words have room for
         self._preset = ""
         self.sidebar_button = IconButton(theme, "sidebar", tr("Show the sidebar (Ctrl+B)"))
         self.model_button = ModelButton(controller, theme)
         self.options_button = LookButton(theme, "", "", "sliders", "muted")
         self._label = Label("", "muted")
+        self._label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._meter = Meter(theme, tr("Context used"))
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.sidebar_button)
@@ -78,7 +80,11 @@ class Bar(QWidget):
         for widget in (self._label, self._meter):
             widget.setToolTip(explanation)
             widget.setAccessibleDescription(explanation)
-        self._fit()
+        if total != self._total:
+            self._total = total
+            self._fit()
+        else:
+            self._show_numbers()
 
     def _on_model(self, info: ModelInfo) -> None:
         used, reused, _ = self._numbers
@@ -96,18 +102,28 @@ class Bar(QWidget):
 
     def _fit(self) -> None:
         """Leave out what has no room: first the word, then the bar."""
-        used, _, total = self._numbers
         px = self._theme.px
-        is_wide = self.width() >= px(600)
-        text = tr("Context {used} of {total}") if is_wide else tr("{used} of {total}")
-        self._label.setText(text.format(used=count(used), total=count(total)))
+        total = self._total
         shown = QFontMetrics(self.font()).elidedText(self._preset, Qt.TextElideMode.ElideRight, px(140))
         self.options_button.setText(shown if self.width() >= px(700) else "")
         name = tr("Options of this chat (Ctrl+Shift+O): preset {preset}", preset=self._preset or tr("none"))
         self.options_button.setAccessibleName(name)
         self.options_button.setToolTip(plain_tooltip(name))
+        self._label.ensurePolished()
+        widest = self._label.fontMetrics().horizontalAdvance(self._words(total))
+        # Of one size while the numbers change: or the whole window would be laid out anew for each.
+        self._label.setFixedSize(widest, self._label.sizeHint().height())
+        self._show_numbers()
         self._label.setVisible(total > 0)
         self._meter.setVisible(total > 0 and self.width() >= px(520))
+
+    def _show_numbers(self) -> None:
+        self._label.setText(self._words(self._numbers[0]))
+
+    def _words(self, used: int) -> str:
+        is_wide = self.width() >= self._theme.px(600)
+        text = tr("Context {used} of {total}") if is_wide else tr("{used} of {total}")
+        return text.format(used=count(used), total=count(self._total))
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

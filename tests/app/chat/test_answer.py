@@ -8,6 +8,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.answer import Answer
 from app.chat.answer_body import AnswerBody
 from app.chat.block_views import ProseView, TableView
+from app.chat.blocks import BlockStream
 from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
@@ -141,20 +142,24 @@ def test_an_answer_streams_and_ends_without_growing(theme: Theme, qtbot: QtBot) 
     assert answer.foot.status == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read · seed 1"
 
 
-def test_pieces_are_drawn_at_most_once_a_frame(theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = Answer(theme, _view(status=MessageStatus.STREAMING))
-    qtbot.addWidget(answer)
-    drawn: list[str] = []
-    push = answer.body.push
-    monkeypatch.setattr(answer.body, "push", lambda text: (drawn.append(text), push(text)))
-    for _ in range(200):
-        answer.append("answer", "word ")
-    assert len(drawn) == 1
-    qtbot.waitUntil(lambda: len(drawn) == 2)
-    assert "".join(drawn) == "word " * 200
+def test_words_behind_words_are_not_parsed_again(body: AnswerBody, monkeypatch: pytest.MonkeyPatch) -> None:
+    body.push("Some **bold** words, 1. not a list")
+    parsed: list[str] = []
+    spans = BlockStream._spans
+    monkeypatch.setattr(
+        BlockStream, "_spans", lambda stream, source: (parsed.append(source), spans(stream, source))[1]
+    )
+    for piece in (" and", " more", " of", " them, step-by-step "):
+        body.push(piece)
+    assert parsed == []
+    body.push("*now*")
+    assert len(parsed) == 1
+    view = body.views[0]
+    assert isinstance(view, ProseView)
+    assert view.toPlainText() == "Some bold words, 1. not a list and more of them, step-by-step now"
 
 
-def test_the_end_of_a_stream_draws_what_waited(theme: Theme, qtbot: QtBot) -> None:
+def test_the_end_of_a_stream_shows_the_rest(theme: Theme, qtbot: QtBot) -> None:
     answer = Answer(theme, _view(status=MessageStatus.STREAMING))
     qtbot.addWidget(answer)
     answer.append("answer", "one ")

@@ -56,6 +56,49 @@ def test_pieces_of_any_size_give_the_same_blocks(sizes: list[int]) -> None:
     assert [_shape(block) for block in _streamed(WHOLE, sizes)] == [_shape(block) for block in parse_blocks(WHOLE)]
 
 
+_PIECES = st.one_of(
+    st.sampled_from([" ", "  ", "\t", "\n", "\n\n", "\r\n", "\u2028", "\0", "\n- ", "\n1. ", "\n> ", "\n# "]),
+    st.sampled_from(
+        ["word", " word", "é", "e\u0301", "日本", "1", " 2", "1.", "'s", "http://a", "&amp", "$5", "|x"]
+    ),
+    st.sampled_from(
+        [",", ".", "-", " -", "*", "**", "_", "`", "```", "```py", "~~~", "$", "\\", "(", ")", ";", "!"]
+    ),
+    st.sampled_from(["[", "[a](b", "]: x", "<b>", "{", "}", "|", "| a "]),
+)
+
+
+@given(st.lists(_PIECES, max_size=25))
+@settings(max_examples=300, deadline=None)
+def test_the_open_end_is_what_parsing_all_of_it_gives(pieces: list[str]) -> None:
+    stream, finished, source = BlockStream(), (), ""
+    for piece in pieces:
+        update = stream.push(piece)
+        finished, source = finished + update.finished, source + piece
+        whole = BlockStream().push(source)
+        shown = [_shape(block) for block in finished + update.open]
+        assert shown == [_shape(block) for block in whole.finished + whole.open]
+
+
+@given(st.lists(_PIECES, max_size=25))
+@settings(max_examples=200, deadline=None)
+def test_what_is_added_to_a_block_is_what_its_text_got(pieces: list[str]) -> None:
+    stream, before = BlockStream(), ()
+    for piece in pieces:
+        update = stream.push(piece)
+        for block in update.open:
+            if block.added:
+                assert len(before) == len(update.open) == 1
+                assert _text_of(block) == _text_of(before[0]) + block.added
+        before = update.open
+
+
+def _text_of(block: Block) -> str:
+    """All words of a block, without their looks."""
+    children = [child for token in block.tokens for child in token.children or ()]
+    return block.text + "".join(child.content for child in children)
+
+
 @given(st.text(alphabet="ab \n\t`~*_#>-+12.|:[]()<&\\\r\u2028\u0000", max_size=120))
 @settings(max_examples=150, deadline=None)
 def test_no_text_breaks_the_stream(text: str) -> None:

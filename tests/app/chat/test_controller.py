@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from app.chat.generation import SAVE_INTERVAL_MS
 from app.storage.records import MessageStatus
 from engine.protocol import AbortRequest, Channel, GenerateRequest, RequestFailed, Role, ToolCall, ToolCalled
@@ -309,7 +311,8 @@ def test_the_context_is_reported_for_the_open_chat(bench: Bench) -> None:
     assert used[-1] == (0, 0, 2048)
 
 
-def test_the_context_fills_while_an_answer_is_written(bench: Bench) -> None:
+def test_the_context_fills_while_an_answer_is_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.chat.context_use._EVERY_S", 0.0)
     reports: list[int] = []
     bench.controller.context_used.connect(lambda used, _reused, _total: reports.append(used))
     bench.controller.send("Hello")

@@ -1,0 +1,120 @@
+"""Widgets one below the other, each as high as it must be at the width that it is given."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+
+class GrowingColumn(QWidget):
+    """A column of widgets, of which the last ones grow.
+
+    Unlike Qt's layouts it can be told to place everything at once, before the next picture, asks none for its
+    height that has not changed, and never squeezes the others into a height that is not true any more.
+    """
+
+    def __init__(self, spacing: int = 0, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._items: list[QWidget] = []
+        self._heights: list[int | None] = []  # of each item; None where it must be asked, 0 for what is hidden
+        self._measured_width = -1  # at which they are so high
+        self._spacing = spacing
+        self._top = self._bottom = 0  # room above and below
+        self._height = -1  # that everything needed last
+        self.setAttribute(Qt.WidgetAttribute.WA_StaticContents)  # it grows below: what is above is not drawn anew
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    def insert(self, index: int, widget: QWidget) -> None:
+        """Take ``widget`` in at a place, counted from the top."""
+        self._items.insert(index, widget)
+        self._heights.insert(index, None)
+        widget.setParent(self)
+        widget.show()
+
+    def remove(self, widget: QWidget) -> None:
+        """Let ``widget`` go; it stays a child that nothing places."""
+        index = self._items.index(widget)
+        del self._items[index], self._heights[index]
+        self.forget(index)
+
+    def forget(self, first: int = 0) -> None:
+        """Ask the widgets from ``first`` on for their heights again when these are needed."""
+        self._heights[first:] = [None] * (len(self._items) - first)
+
+    def settle(self, changed: QWidget | None = None) -> None:
+        """Take the height that everything needs, and place it now; ``changed`` may have another one than before."""
+        if changed is not None and changed in self._items:
+            self._heights[self._items.index(changed)] = None
+        if None not in self._heights and self._span(self.width())[1] == self._measured_width:
+            return
+        first = self._heights.index(None) if None in self._heights else 0
+        height = self.heightForWidth(self.width())
+        if height != self._height:
+            self._height = height
+            self._take_height(height)
+        self._place(first)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        """The height of all that is shown, with the room around it."""
+        inner = self._span(width)[1]
+        if inner != self._measured_width:
+            self._measured_width = inner
+            self.forget()
+        num_shown = total = 0
+        for index, height in enumerate(self._heights):
+            if height is None:
+                height = self._heights[index] = height_at(self._items[index], inner)
+            num_shown += height > 0
+            total += height
+        return self._top + total + self._spacing * max(0, num_shown - 1) + self._bottom
+
+    def _span(self, width: int) -> tuple[int, int]:
+        """Where the widgets begin, and how wide they are, in a column of ``width`` pixels."""
+        return 0, width
+
+    def _take_height(self, _height: int) -> None:
+        """The column needs another height than before: whoever holds it hears of that."""
+        self.updateGeometry()
+
+    def _place(self, first: int = 0) -> None:
+        """Give every widget from ``first`` on its place."""
+        left, width = self._span(self.width())
+        above = [height + self._spacing for height in self._heights[:first] if height]
+        top = self._top + sum(above)
+        for widget, height in zip(self._items[first:], self._heights[first:]):
+            if height is None:
+                return  # nobody has asked yet
+            if height:
+                if widget.geometry().getRect() != (left, top, width, height):
+                    widget.setGeometry(left, top, width, height)
+                top += height + self._spacing
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.forget()  # whoever asked for it, Qt does not say
+            self.settle()
+        return super().event(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.heightForWidth(event.size().width())
+        self._place()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.settle()
+
+
+def height_at(widget: QWidget, width: int) -> int:
+    """How high ``widget`` must be at a width; 0 while it is hidden."""
+    if widget.isHidden():
+        return 0
+    height = widget.heightForWidth(width) if widget.hasHeightForWidth() else widget.sizeHint().height()
+    return max(1, min(max(height, widget.minimumHeight()), widget.maximumHeight()))
