@@ -94,8 +94,8 @@ def _bound_tables(parser: MarkdownIt) -> None:
 class BlockStream:
     """Splits growing Markdown into finished blocks and an open end.
 
-    A block is finished once a complete line of the next one is there: half a line ("2" before "2. b") may still
-    turn out to continue the block before it.
+    A block is finished once the next one has begun for certain, with a word or a complete line: half a line ("2"
+    before "2. b") may still turn out to continue the block before it.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class BlockStream:
         if len(spans) > 1:
             start = spans[-1][1]
             tail = "".join(_LINES.findall(self._open_source)[start:])
-            if "\n" in tail:
+            if "\n" in tail or _IS_BEGUN.match(tail):
                 finished = tuple(block for block, _ in spans[:-1])
                 spans = spans[-1:]
                 self._open_source = tail
@@ -270,6 +270,8 @@ def _is_fence_end(line: str, markup: str) -> bool:
     return len(stripped) >= len(markup) and set(stripped) == {markup[0]}
 
 
+_IS_BEGUN = re.compile(r"(?:[-*+] +|\d{1,9}[.)] +|#{1,6} +|> ?)?[^\W\d_]")
+"""How a block begins whose line, however it goes on, is no part of the block before."""
 _JOINED = frozenset("\u200d\ufe0e\ufe0f\\`*_$[](){}<>~|&#;!")
 """Between these and their neighbours no text is parted: they make one character, or one piece of markup."""
 _MAX_COMBINING = 8
