@@ -40,6 +40,7 @@ class Theme(QObject):
         self._settings = settings
         self._system_px = _system_font_px()
         self.palette: Palette = LIGHT
+        self._colours: dict[str, QColor] = {}  # of the palette, as far as they were asked for
         self.zoom = 1.0
         if app.style().name() != "fusion":
             app.setStyle("Fusion")  # the one style that looks the same on every system
@@ -57,6 +58,7 @@ class Theme(QObject):
         hints.setColorScheme(scheme or Qt.ColorScheme.Unknown)
         is_dark = (scheme or hints.colorScheme()) == Qt.ColorScheme.Dark
         self.palette = DARK if is_dark else LIGHT
+        self._colours = {}
         self.zoom = min(max(float(self._settings.value("zoom")), MIN_ZOOM), MAX_ZOOM)
         self._app.setPalette(_qt_palette(self.palette))
         self._app.setFont(self.font())
@@ -92,7 +94,10 @@ class Theme(QObject):
 
     def colour(self, token: str) -> QColor:
         """The colour of a token of the palette; raises AttributeError for an unknown one."""
-        return QColor(getattr(self.palette, token))
+        colour = self._colours.get(token)
+        if colour is None:
+            colour = self._colours[token] = QColor(getattr(self.palette, token))
+        return colour
 
     def icon(self, name: str, token: str = "muted", nominal_px: float = 16) -> QIcon:
         """An icon of the set in a colour of the palette."""

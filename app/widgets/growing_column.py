@@ -19,6 +19,7 @@ class GrowingColumn(QWidget):
         self._items: list[QWidget] = []
         self._heights: list[int | None] = []  # of each item; None where it must be asked, 0 for what is hidden
         self._measured_width = -1  # at which they are so high
+        self._num_placed = 0  # so many of the first ones stand where they must
         self._spacing = spacing
         self._top = self._bottom = 0  # room above and below
         self._height = -1  # that everything needed last
@@ -31,6 +32,7 @@ class GrowingColumn(QWidget):
         """Take ``widget`` in at a place, counted from the top."""
         self._items.insert(index, widget)
         self._heights.insert(index, None)
+        self._num_placed = min(self._num_placed, index)
         widget.setParent(self)
         widget.show()
 
@@ -38,24 +40,24 @@ class GrowingColumn(QWidget):
         """Let ``widget`` go; it stays a child that nothing places."""
         index = self._items.index(widget)
         del self._items[index], self._heights[index]
-        self.forget(index)
+        self._num_placed = min(self._num_placed, index)
 
     def forget(self, first: int = 0) -> None:
         """Ask the widgets from ``first`` on for their heights again when these are needed."""
         self._heights[first:] = [None] * (len(self._items) - first)
+        self._num_placed = min(self._num_placed, first)
 
     def settle(self, changed: QWidget | None = None) -> None:
         """Take the height that everything needs, and place it now; ``changed`` may have another one than before."""
         if changed is not None and changed in self._items:
-            self._heights[self._items.index(changed)] = None
-        if None not in self._heights and self._span(self.width())[1] == self._measured_width:
-            return
-        first = self._heights.index(None) if None in self._heights else 0
+            index = self._items.index(changed)
+            self._heights[index] = None
+            self._num_placed = min(self._num_placed, index)
         height = self.heightForWidth(self.width())
         if height != self._height:
             self._height = height
             self._take_height(height)
-        self._place(first)
+        self._place()
 
     def hasHeightForWidth(self) -> bool:
         return True
@@ -82,14 +84,15 @@ class GrowingColumn(QWidget):
         """The column needs another height than before: whoever holds it hears of that."""
         self.updateGeometry()
 
-    def _place(self, first: int = 0) -> None:
-        """Give every widget from ``first`` on its place."""
+    def _place(self) -> None:
+        """Give every widget its place that does not stand there yet."""
         left, width = self._span(self.width())
-        above = [height + self._spacing for height in self._heights[:first] if height]
-        top = self._top + sum(above)
+        first, self._num_placed = self._num_placed, len(self._items)
+        if width != self._measured_width or None in self._heights:
+            self.heightForWidth(self.width())
+            first = 0
+        top = self._top + sum(height + self._spacing for height in self._heights[:first] if height)
         for widget, height in zip(self._items[first:], self._heights[first:]):
-            if height is None:
-                return  # nobody has asked yet
             if height:
                 if widget.geometry().getRect() != (left, top, width, height):
                     widget.setGeometry(left, top, width, height)
@@ -103,8 +106,6 @@ class GrowingColumn(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
-            self.heightForWidth(event.size().width())
         self._place()
 
     def showEvent(self, event: QShowEvent) -> None:
