@@ -69,7 +69,12 @@ class AnswerBody(GrowingColumn):
         """Where the last block only got longer, write what was added; False where it has to be written anew."""
         block = update.open[0] if len(update.open) == 1 and not update.finished else None
         view = self._views[-1] if self._views else None
-        if block is None or not block.added or not isinstance(view, _VIEWS[block.kind]) or isinstance(view, TableView):
+        if (
+            block is None
+            or not block.added
+            or not isinstance(view, _VIEWS[block.kind])
+            or isinstance(view, TableView)
+        ):
             return False
         view.add_text(block.added)
         self.forget(len(self._views) - 1)
