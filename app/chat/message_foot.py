@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
 from app.chat.message_actions import WORDS, MessageAction
@@ -49,7 +50,8 @@ class MessageFoot(QWidget):
         self._buttons = {action: self._button(theme, action) for action in actions if WORDS[action].button}
         self._more = IconButton(theme, "more", tr("More for this message"))
         self._more.clicked.connect(self._show_more)
-        self._lay_out(px(7), px(1))
+        self._spacing = px(7)
+        self._lay_out(self._spacing, px(1))
         self._previous.clicked.connect(lambda: self.asked.emit(MessageAction.PREVIOUS))
         self._next.clicked.connect(lambda: self.asked.emit(MessageAction.NEXT))
         self._refresh()
@@ -128,14 +130,27 @@ class MessageFoot(QWidget):
 
     def _refresh(self) -> None:
         shows_actions = self._is_active and not self._is_busy
+        room = self.width() - self._versions_width() - self._more.sizeHint().width()
         for action, button in self._buttons.items():
-            button.setVisible(shows_actions and action not in self._unavailable)
+            is_shown = shows_actions and action not in self._unavailable
+            if is_shown:
+                room -= button.sizeHint().width() + self._spacing
+            button.setVisible(is_shown and room >= 0)  # the menu has those without room, too
         self._more.setVisible(shows_actions)
         shows_versions = self._num_siblings > 1 and not self._is_busy
         for widget in (self._previous, self._versions, self._next):
             widget.setVisible(shows_versions)
         if not self._is_own:  # without a place in the row it would be a window of its own
             self._status.setVisible(self._is_busy or self._is_active)
+
+    def _versions_width(self) -> int:
+        shown = (self._previous, self._versions, self._next) if self._num_siblings > 1 else ()
+        return sum(widget.sizeHint().width() + self._spacing for widget in shown)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width() and self._is_active:
+            self._refresh()
 
     def _on_button(self, action: MessageAction) -> None:
         self.asked.emit(action)

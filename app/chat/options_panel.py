@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -31,6 +32,7 @@ from app.widgets.use_dialog import AskDialog
 from engine.errors import InputError
 
 WIDTH_PX = 368
+_NO_LIMIT = 16_777_215  # of a widget's width, as Qt counts it
 
 
 class OptionsPanel(QFrame):
@@ -54,6 +56,7 @@ class OptionsPanel(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._controller = controller
         self._theme = theme
+        self._is_alone = False
         self.values = OptionValues(settings, self)
         self._preset_button = WideMenuButton(theme)
         self._preset_button.clicked.connect(self._show_menu)
@@ -90,6 +93,27 @@ class OptionsPanel(QFrame):
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
         self.refresh()
+
+    def set_alone(self, is_alone: bool) -> None:
+        """Whether the panel stands in the place of the chat, as wide as that; Escape closes it then."""
+        self._is_alone = is_alone
+        self._fit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self._is_alone and event.key() == Qt.Key.Key_Escape:
+            self.closed.emit()
+        else:
+            super().keyPressEvent(event)
+
+    @property
+    def wanted_width(self) -> int:
+        """Its width beside the chat."""
+        return self._theme.px(WIDTH_PX)
+
+    def _fit(self) -> None:
+        width = self.wanted_width
+        self.setMinimumWidth(0 if self._is_alone else width)
+        self.setMaximumWidth(_NO_LIMIT if self._is_alone else width)
 
     def _choice(self, title: str, button: WideMenuButton) -> QVBoxLayout:
         column = QVBoxLayout()
@@ -215,7 +239,7 @@ class OptionsPanel(QFrame):
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
-        self.setFixedWidth(px(WIDTH_PX))
+        self._fit()
         self._head.setContentsMargins(px(16), px(10), px(10), px(8))
         self._rows.setContentsMargins(px(16), px(6), px(16), px(16))
         self._rows.setSpacing(px(14))

@@ -31,7 +31,7 @@ class WrappingLabel(Label):
 class ElidingLabel(Label):
     """A label that cuts its text short where it has no room; its tooltip is whole then, and has the details.
 
-    Of parts with " · " between them whole ones are left out, for a number that is cut reads as another one.
+    Of parts with " · " between them one with a number is shown whole or not at all: cut it reads as another number.
 
     Attributes:
         whole_text: what it shows where there is room.
@@ -63,7 +63,8 @@ class ElidingLabel(Label):
         self.ensurePolished()
         metrics, parts = self.fontMetrics(), self.whole_text.split(_BETWEEN)
         shown = metrics.elidedText(self.whole_text, Qt.TextElideMode.ElideRight, self.width())
-        if shown != self.whole_text:
+        cut = parts[shown.count(_BETWEEN)] if shown != self.whole_text else ""
+        if any(character.isdigit() for character in cut):
             fewer = (_BETWEEN.join(parts[:number]) + " …" for number in range(len(parts) - 1, 0, -1))
             shown = next((text for text in fewer if metrics.horizontalAdvance(text) <= self.width()), shown)
         if shown != self.text():

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.chat_page import ChatPage
@@ -17,6 +18,8 @@ from app.window.bar import Bar
 
 if TYPE_CHECKING:
     from app.chat.options_panel import OptionsPanel
+
+_LEAST_CHAT_PX = 260
 
 
 class ChatPane(QWidget):
@@ -66,6 +69,20 @@ class ChatPane(QWidget):
         self._beside.addWidget(panel)
         return panel
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_width()
+
+    def _share_width(self) -> None:
+        """Options beside which the chat has no room stand in its place until they are closed."""
+        covers = False
+        if self.shows_options:
+            least = max(self._theme.px(_LEAST_CHAT_PX), self.page.minimumSizeHint().width())
+            covers = self.width() < self.options_panel.wanted_width + least
+            self.options_panel.set_alone(covers)
+        if covers == self.page.isVisibleTo(self):
+            self.page.setVisible(not covers)
+
     def drop_hidden(self) -> None:
         """The look is about to change: options that are not shown are made anew when they are."""
         if "options_panel" in self.__dict__ and self.options_panel.isHidden():
@@ -86,5 +103,6 @@ class ChatPane(QWidget):
         focus = QApplication.focusWidget()
         had_focus = focus is not None and self.options_panel.isAncestorOf(focus)
         self.options_panel.setVisible(is_visible)
+        self._share_width()
         if had_focus and not is_visible:
             self.page.focus_composer()

@@ -453,3 +453,18 @@ def test_a_stream_goes_on_below_what_is_made_after_another_look(
     transcript.scroll_to_end()
     assert transcript.widgets[-1].message_id == "s"
     assert _at_end(transcript)
+
+
+def test_actions_without_room_are_left_to_the_menu(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation(_messages(2))
+    foot = transcript.widgets[1].foot
+    buttons = list(foot._buttons.values())
+    assert all(button.isVisible() for button in buttons)
+    buttons[-1].setText("Fortsetzen, so weit es nur geht, bis ganz zum Ende")
+    transcript.resize(420, 400)
+    qtbot.waitUntil(lambda: foot.width() < 420)
+    shown = [button for button in buttons if button.isVisible()]
+    assert shown
+    assert buttons[-1] not in shown
+    qtbot.waitUntil(lambda: all(button.width() >= button.sizeHint().width() for button in shown), timeout=1000)
+    assert foot._more.isVisible()

@@ -29,6 +29,15 @@ def test_a_number_is_never_cut(theme: Theme, qtbot: QtBot, fits: str, shown: str
     assert label.toolTip() == ("" if shown == _FIGURES else _FIGURES)
 
 
+def test_words_after_a_number_are_cut_where_the_room_ends(theme: Theme, qtbot: QtBot) -> None:
+    label = ElidingLabel("about 105 MB · tiny: quick everywhere, and it knows little")
+    qtbot.addWidget(label)
+    label.resize(label.fontMetrics().horizontalAdvance("about 105 MB · tiny: quick everywh"), 20)
+    label.show()
+    qtbot.waitExposed(label)
+    assert label.text().startswith("about 105 MB · tiny: quick")
+
+
 def test_one_text_is_cut_where_the_room_ends(theme: Theme, qtbot: QtBot) -> None:
     label = ElidingLabel("A name that is much too long for its room")
     qtbot.addWidget(label)

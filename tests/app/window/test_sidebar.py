@@ -109,3 +109,24 @@ def test_what_is_found_is_opened_with_the_arrows(window: MainWindow, fake: FakeC
     qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
     assert fake.current_id == chosen
     assert fake.current_conversation.title == "What is a radix tree?"
+
+
+def test_options_stand_in_the_place_of_a_chat_that_has_no_room_beside_them(
+    window: MainWindow, settings: Settings, qtbot: QtBot
+) -> None:
+    settings.set("zoom", 2.0)
+    window.resize(880, 700)
+    window.pane.show_options(True)
+    panel = window.pane.options_panel
+    qtbot.waitUntil(lambda: panel.width() == window.pane.width())
+    assert not window.chat_page.isVisible()
+    assert panel._body.width() <= panel._scroll.viewport().width()
+    qtbot.keyClick(panel, Qt.Key.Key_Escape)
+    assert not panel.isVisible()
+    assert window.chat_page.isVisible()
+    settings.set("zoom", 1.0)
+    window.resize(1280, 800)
+    window.pane.show_options(True)
+    panel = window.pane.options_panel
+    qtbot.waitUntil(lambda: panel.width() == panel.wanted_width)
+    assert window.chat_page.isVisible()
