@@ -114,6 +114,7 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
         hyperparameters = read_hyperparameters(file)
         labels = _model_name(file), tensor_type_name(file)
         on_progress(LoadPhase.TOKENIZER, 0.03, "Reading the vocabulary")
+        choice.begin()
         with ThreadPoolExecutor(1, "vocabulary") as beside:  # its loops run without the GIL
             text_side = beside.submit(_load_text_side, file)
             on_progress(LoadPhase.WEIGHTS, 0.15, "Reading the weights")
@@ -124,11 +125,11 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
             if memory.context_length != hyperparameters.context_length:
                 plan = build_plan(hyperparameters, weights, memory.context_length)
             _read_weights(file, on_progress, text_side)
+            on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
+            options = _backend_options(config, memory, kv_type, file)
+            backend = _make_backend(plan, options, config, num_threads, on_progress)
+            resources.callback(backend.close)
             tokenizer, template = text_side.result()
-        on_progress(LoadPhase.KERNELS, 0.5, "Preparing the engine")
-        options = _backend_options(config, memory, kv_type, file)
-        backend = _make_backend(plan, options, config, num_threads, on_progress)
-        resources.callback(backend.close)
         choice.prepare(lambda message, fraction: on_progress(LoadPhase.KERNELS, 0.95 + 0.05 * fraction, message))
         info = _model_info(file, labels, hyperparameters, template, memory, num_threads, kv_type, backend.kv_bytes)
         info = replace(info, memory_before_bytes=memory_before_bytes)

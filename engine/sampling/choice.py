@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import NumericError
-from engine.kernels.cpu.jit import Kernel, KernelSource, Progress, load_kernels
+from engine.kernels.cpu.jit import Kernel, KernelSource, Progress, begin_kernels, load_kernels
 from engine.kernels.cpu.kernel_call import run_kernel
 from engine.sampling.params import SamplingParams
 from engine.sampling.reference import SMALLEST_REPEAT_PENALTY
@@ -29,6 +29,11 @@ _LOWEST_TEMPERATURE: Final = 1e-30  # float32 holds its inverse; it is as good a
 _HIGHEST_TEMPERATURE: Final = 1e30
 
 TokenIds = npt.NDArray[np.int32]
+
+
+def begin() -> None:
+    """Begin to compile what ``prepare`` loads, where that is necessary; returns at once."""
+    begin_kernels([_CHOOSE])
 
 
 def prepare(on_progress: Progress | None = None) -> None:

@@ -3,8 +3,7 @@
 numba would compile each helper to machine code of its own before the caller is even lowered, and its inlining
 of source copies the whole function for each call. Both took more than half the time to compile a matmul. Here a
 helper is typed and lowered once for its argument types, its LLVM code is linked into the caller's module, and
-LLVM inlines it there: optimised and assembled once, with the kernel. This leans on numba's internals; the
-tested versions are pinned.
+LLVM inlines it there: optimised and assembled once, with the kernel.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from numba import types
-from numba.core import compiler
-from numba.core.cpu_options import FastMathOptions
-from numba.core.registry import cpu_target
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
+
+from engine.kernels.cpu.compiler import lower
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -53,21 +51,8 @@ def inline(function: Function) -> Function:
 
 def _lower(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """numba's compile result of a helper: LLVM code in a library that is never made executable."""
-    flags: Any = compiler.Flags()
-    flags.no_compile = True
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
-    flags.forceinline = True
-    flags.fastmath = FastMathOptions(True)
-    flags.error_model = "numpy"
-    flags.boundscheck = False
-    library = cpu_target.target_context.codegen().create_library(function.__qualname__)
-    result = compiler.compile_extra(
-        cpu_target.typing_context, cpu_target.target_context, function, arguments, None, flags, {}, library
-    )
+    library, result = lower(function, arguments, None, is_inlined=True)
     module = library._final_module
-    for helper in dict.fromkeys(library._linking_libraries):
-        module.link_in(helper._get_module_for_linking(), preserve=True)
     for defined in module.functions:
         if not defined.is_declaration and defined.linkage.name == "external":
             defined.linkage = "linkonce_odr"  # a caller may get the same helper from several others

@@ -1,7 +1,8 @@
 """Owns the choice of instruction set; knows nothing of kernels.
 
 The choice is made once, when this module is imported, before anything is compiled: an instruction that the
-processor lacks ends the process. ``FIRESIDE_ISA`` overrides it, so that tests run each path the machine has.
+processor lacks ends the process. ``FIRESIDE_ISA`` overrides it, so that tests run each path the machine has, and
+with ``-emulated`` after the name those that it lacks (see ``emulation``).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class InstructionSet(Enum):
     AVX512VNNI = "avx512vnni"  # with BW, DQ and VL
 
 
+_EMULATED = "-emulated"
 _X86 = {"x86_64", "amd64", "x86"}
 _ARM = {"arm64", "aarch64"}
 _AVX2_FEATURES = ("avx2", "fma", "f16c")
@@ -55,18 +57,24 @@ def available_instruction_sets(
     return (*found, InstructionSet.PORTABLE)
 
 
-def choose_instruction_set(wanted: str | None, available: tuple[InstructionSet, ...]) -> InstructionSet:
-    """The best of ``available``, or the one that ``wanted`` names.
+def choose_instruction_set(
+    wanted: str | None, available: tuple[InstructionSet, ...]
+) -> tuple[InstructionSet, bool]:
+    """The best of ``available``, or the one that ``wanted`` names; True with it where it is to be emulated.
 
     Raises EngineError when ``wanted`` is unknown or this processor lacks it.
     """
     if not wanted:
-        return available[0]
-    for instruction_set in available:
-        if instruction_set.value == wanted.strip().lower():
-            return instruction_set
+        return available[0], False
+    name, dash, ending = wanted.strip().lower().partition("-")
+    is_emulated = dash + ending == _EMULATED
+    for instruction_set in InstructionSet if is_emulated else available:
+        if instruction_set.value == (name if is_emulated else name + dash + ending):
+            return instruction_set, is_emulated
     names = ", ".join(instruction_set.value for instruction_set in available)
     raise EngineError(f"FIRESIDE_ISA={wanted} is not available on this processor; choose one of: {names}.")
 
 
-ISA: Final = choose_instruction_set(os.environ.get("FIRESIDE_ISA"), available_instruction_sets())
+_CHOSEN: Final = choose_instruction_set(os.environ.get("FIRESIDE_ISA"), available_instruction_sets())
+ISA: Final = _CHOSEN[0]
+IS_EMULATED: Final = _CHOSEN[1]

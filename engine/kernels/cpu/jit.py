@@ -26,6 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -33,14 +34,17 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
+import psutil
 
 from engine.cache_folder import cache_folder
+from engine.kernels.cpu.compile_process import CompilerPool, ObjectCode
 
 KernelFunction = Callable[[int, int, int, int], None]
 Progress = Callable[[str, float], None]
 
 PROGRESS_TEXT = "preparing the engine, once"
 PACKAGE = "engine.kernels.cpu"
+_LARGE = {"matmul", "matmul_many", "attention", "engine.sampling.kernels"}  # modules whose kernels take longest
 _MAGIC = b"FIREKRN1"
 _STALE_S = 30 * 86400.0
 _PROTOTYPE = ctypes.CFUNCTYPE(
@@ -105,13 +109,21 @@ def compile_kernel(function: KernelFunction) -> Kernel:
         return _LOADER.load(source, lambda: function)
 
 
+def begin_kernels(sources: Sequence[KernelSource]) -> None:
+    """Begin to compile those that the cache lacks, for a ``load_kernels`` to come; returns at once."""
+    with _LOADER.lock:
+        for source in sources:
+            if _LOADER.find(source) is None:
+                _LOADER.compile(source)
+
+
 def load_kernels(
     sources: Sequence[KernelSource], on_progress: Progress | None = None
 ) -> dict[KernelSource, Kernel]:
-    """Load kernels, compiling those that the cache lacks.
+    """Load kernels, compiling those that the cache lacks, several at a time.
 
-    ``on_progress(text, fraction)`` is called, before each compilation and once at the end, only when something
-    has to be compiled. Safe to call from several threads; compilation is serial.
+    ``on_progress(text, fraction)`` is called, before the wait for each and once at the end, only when something has
+    to be compiled. Safe to call from several threads, which compile together.
     """
     kernels: dict[KernelSource, Kernel] = {}
     with _LOADER.lock:
@@ -122,10 +134,12 @@ def load_kernels(
                 missing.append(source)
             else:
                 kernels[source] = kernel
-        for index, source in enumerate(missing):
-            if on_progress is not None:
-                on_progress(PROGRESS_TEXT, index / len(missing))
-            kernels[source] = _LOADER.load(source, source.resolve)
+        missing.sort(key=lambda source: source.module not in _LARGE)  # none of which is to be left at the end
+        compiled = [(source, _LOADER.compile(source)) for source in missing]
+    for index, (source, code) in enumerate(compiled):
+        if on_progress is not None:
+            on_progress(PROGRESS_TEXT, index / len(missing))
+        kernels[source] = _LOADER.take(source, code)
     if missing and on_progress is not None:
         on_progress(PROGRESS_TEXT, 1.0)
     return kernels
@@ -195,6 +209,8 @@ class _Loader:
         self.lock = threading.RLock()
         self._kernels: dict[str, Kernel] = {}
         self._engine: Any = None
+        self._compilers = CompilerPool(psutil.cpu_count(logical=False) or 1)
+        self._compiling: dict[str, Future[ObjectCode]] = {}
 
     def find(self, source: KernelSource) -> Kernel | None:
         """The kernel, if it is loaded or in the cache."""
@@ -202,6 +218,26 @@ class _Loader:
         if kernel is None and (entry := _read_object(_object_path(source))) is not None:
             kernel = self._add(source, *entry)
         return kernel
+
+    def compile(self, source: KernelSource) -> Future[ObjectCode]:
+        """Begin to compile, unless that was begun before."""
+        if source.name not in self._compiling:
+            self._compiling[source.name] = self._compilers.submit(source)
+        return self._compiling[source.name]
+
+    def take(self, source: KernelSource, code: Future[ObjectCode]) -> Kernel:
+        """Wait for the code of a kernel and load it. Does not want the lock."""
+        try:
+            symbol, content = code.result()
+        finally:
+            with self.lock:
+                self._compiling.pop(source.name, None)
+        with self.lock:
+            kernel = self._kernels.get(source.name)
+            if kernel is None:
+                _write_object(_object_path(source), symbol, content)
+                kernel = self._add(source, symbol, content)
+            return kernel
 
     def load(self, source: KernelSource, resolve: Callable[[], KernelFunction]) -> Kernel:
         kernel = self.find(source)
@@ -230,43 +266,10 @@ _LOADER = _Loader()
 
 
 def _compile(function: KernelFunction) -> tuple[str, bytes]:
-    """Symbol and object file of a kernel. Leans on numba's internals; the tested versions are pinned.
+    """Symbol and object file of a kernel."""
+    from engine.kernels.cpu.compiler import compile_function  # only a cold start pays for numba
 
-    numba's own execution engine never sees the code: it would compile it a second time, and code that calls what
-    does not exist would end the process there.
-    """
-    from numba import types  # only a cold start pays for it
-    from numba.core import compiler, compiler_lock
-    from numba.core.cpu_options import FastMathOptions
-    from numba.core.registry import cpu_target
-
-    flags: Any = compiler.Flags()
-    flags.no_compile = True
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
-    flags.fastmath = FastMathOptions(True)
-    flags.error_model = "numpy"
-    flags.boundscheck = False
-    typing, target = cpu_target.typing_context, cpu_target.target_context
-    typing.refresh()
-    target.refresh()
-    library: Any = target.codegen().create_library(function.__qualname__)
-    with compiler_lock.global_compiler_lock:
-        result = compiler.compile_extra(typing, target, function, [types.int64] * 4, types.void, flags, {}, library)
-        for linked in library._linking_libraries:
-            library._final_module.link_in(linked._get_module_for_linking(), preserve=True)
-        library._optimize_final_module()
-        module = library._final_module
-        _check_symbols(module)
-        return str(result.fndesc.llvm_func_name), bytes(target.codegen()._tm.emit_object(module))
-
-
-def _check_symbols(module: Any) -> None:
-    """Refuse code that calls what a process would not find: loading it would end the process."""
-    for function in module.functions:
-        is_known = function.name.startswith("llvm.") or llvm.address_of_symbol(function.name) is not None
-        if function.is_declaration and not is_known:
-            raise RuntimeError(f"the kernel needs {function.name}, which is not in its own code")
+    return compile_function(function)
 
 
 def _object_path(source: KernelSource) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.dequantize import FLOAT_LOADS
 from engine.kernels.cpu.dot_tiles import store_tile, tile_floats, tile_zeros
+from engine.kernels.cpu.float_panel import pack_values
 from engine.kernels.cpu.formats import TOKEN_TILE
 from engine.kernels.cpu.gemm import chunk_groups, finish_tile
 from engine.kernels.cpu.operands import (
@@ -92,11 +93,15 @@ def make_float_gemm(tensor_type: TensorType) -> Any:
     """A thread's share of a MATMUL with many tokens (shape: ``gemm.Gemm``)."""
     load_one, value_bytes = FLOAT_LOADS[tensor_type]
     zeros, add_k, store = tile_zeros(F32X16, TOKEN_TILE), tile_floats(TOKEN_TILE), store_tile(TOKEN_TILE)
+    pack_line, line = pack_values(tensor_type), 64 // value_bytes
 
     @inline
     def pack(source: int, row_bytes: int, num_rows: int, width: int, panel: int) -> None:
+        whole = width // line * line
+        for k in range(0, whole, line):
+            pack_line(source + value_bytes * k, row_bytes, num_rows - 1, panel + 64 * k)
         for row in range(num_rows):
-            for k in range(width):
+            for k in range(whole, width):
                 store_f32(panel + 64 * k + 4 * row, load_one(source + row_bytes * row + value_bytes * k))
 
     @inline

@@ -24,6 +24,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, register_model
 
+from engine.kernels.cpu.emulation import emulation
 from engine.kernels.cpu.inline import inline as inline
 from engine.kernels.cpu.inline import with_arity
 
@@ -131,6 +132,8 @@ def splat_value(builder: Any, scalar: Any, lanes: int) -> Any:
 
 def call_llvm(builder: Any, name: str, result: Any, values: Sequence[Any], flags: Sequence[str] = ()) -> Any:
     """A call of an LLVM intrinsic or C function by its full name."""
+    if (emulated := emulation(name)) is not None:
+        return emulated(builder, *values)
     function_type = ir.FunctionType(result, [value.type for value in values])
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
     return builder.call(function, values, fastmath=flags)

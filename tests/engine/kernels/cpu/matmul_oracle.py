@@ -1,7 +1,7 @@
 """Random weights of every type, and what the kernels must make of them by ``gguf.quants``.
 
-Also a program: ``python -m tests.engine.kernels.cpu.matmul_oracle NAME ...`` checks the matmuls of the named types,
-so that a test can run it with another ``FIRESIDE_ISA``.
+Also a program: ``python -m tests.engine.kernels.cpu.matmul_oracle [--few] [NAME ...]`` checks the matmuls of the
+named types, or of all, so that a test can run it with another ``FIRESIDE_ISA``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -168,10 +168,19 @@ def cases(tensor_type: TensorType) -> Iterator[tuple[int, int, int]]:
             yield rows, width, num_tokens
 
 
-def check_matmul(tensor_type: TensorType) -> float:
-    """Largest error over ``cases``, as a share of the largest result."""
+def few_cases(tensor_type: TensorType) -> Iterator[tuple[int, int, int]]:
+    """The same, one of a kind: one token, some, and the first number that ``gemm`` takes."""
+    for rows, num_blocks in ((37, 1), (18, 5)):
+        for num_tokens in (1, 3, formats.MATVEC_TOKENS + 1):
+            yield rows, num_blocks * max(tensor_type.block_size, 21), num_tokens
+
+
+def check_matmul(
+    tensor_type: TensorType, shapes: Callable[[TensorType], Iterator[tuple[int, int, int]]] = cases
+) -> float:
+    """Largest error over ``shapes``, as a share of the largest result."""
     worst = 0.0
-    for rows, width, num_tokens in cases(tensor_type):
+    for rows, width, num_tokens in shapes(tensor_type):
         weights, _memory = at_end_of_page(random_weights(tensor_type, rows, width, num_tokens))
         worst = max(worst, matmul_error(tensor_type, weights, width, num_tokens))
     return worst
@@ -210,10 +219,14 @@ def matmul_error(
 
 
 def main() -> None:
-    for name in sys.argv[1:]:
-        error = check_matmul(TensorType[name])
-        print(ISA.value, name, error)
-        assert error < 1e-4, (name, error)
+    names = [name for name in sys.argv[1:] if name != "--few"]
+    chosen = [TensorType[name] for name in names] or sorted(formats.MATMUL_TYPES)
+    shapes = few_cases if "--few" in sys.argv else cases
+    load_kernels([kernel_source("matmul_kernel", tensor_type) for tensor_type in chosen])  # several at a time
+    for tensor_type in chosen:
+        error = check_matmul(tensor_type, shapes)
+        print(ISA.value, tensor_type.name, error)
+        assert error < 1e-4, (tensor_type.name, error)
 
 
 if __name__ == "__main__":

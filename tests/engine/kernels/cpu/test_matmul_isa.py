@@ -15,6 +15,7 @@ from engine.kernels.cpu.isa import InstructionSet, available_instruction_sets, c
 
 ROOT = Path(__file__).parents[4]
 TYPES = ("Q4_1", "Q8_0", "Q6_K", "IQ4_NL")  # unsigned, signed, a scale for 16 values, a table
+EMULATED_TYPES = (*TYPES, "F16")
 ASSEMBLE = """
 import sys
 from llvmlite import binding
@@ -25,12 +26,12 @@ from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu import inline, matmul
 binding.initialize_all_targets()
 binding.initialize_all_asmprinters()
-target = binding.Target.from_triple("arm64-apple-macosx14.0")
-machine = target.create_target_machine(cpu="apple-m1", opt=3)
-for name in sys.argv[2:]:
+_, _, triple, processor, *names = sys.argv
+machine = binding.Target.from_triple(triple).create_target_machine(cpu=processor, opt=3)
+for name in names:
     helper = inline._lower(matmul.matmul_kernel(TensorType[name]), (types.int64,) * 4)
     module = binding.parse_assembly(str(helper.library._shared_module))
-    module.triple, module.data_layout = "arm64-apple-macosx14.0", str(machine.target_data)
+    module.triple, module.data_layout = triple, str(machine.target_data)
     for function in module.functions:
         if function.name == helper.fndesc.llvm_func_name:
             function.linkage = "external"
@@ -40,8 +41,8 @@ for name in sys.argv[2:]:
 """
 
 
-def run_python(arguments: list[str], instruction_set: InstructionSet) -> str:
-    environment = {**os.environ, "FIRESIDE_ISA": instruction_set.value}
+def run_python(arguments: list[str], wanted: str) -> str:
+    environment = {**os.environ, "FIRESIDE_ISA": wanted}
     done = subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=800
     )
@@ -51,17 +52,35 @@ def run_python(arguments: list[str], instruction_set: InstructionSet) -> str:
 
 @pytest.mark.parametrize("instruction_set", available_instruction_sets()[1:], ids=lambda s: s.value)
 def test_every_available_instruction_set_gives_the_same(instruction_set: InstructionSet) -> None:
-    output = run_python(["-m", "tests.engine.kernels.cpu.matmul_oracle", *TYPES], instruction_set)
+    output = run_python(["-m", "tests.engine.kernels.cpu.matmul_oracle", *TYPES], instruction_set.value)
     assert [line.split()[:2] for line in output.splitlines()] == [[instruction_set.value, name] for name in TYPES]
+
+
+@pytest.mark.parametrize("instruction_set", [InstructionSet.AVX512VNNI, InstructionSet.NEON], ids=lambda s: s.value)
+def test_kernels_of_instructions_that_this_processor_may_lack(instruction_set: InstructionSet) -> None:
+    arguments = ["-m", "tests.engine.kernels.cpu.matmul_oracle", "--few", *EMULATED_TYPES]
+    output = run_python(arguments, f"{instruction_set.value}-emulated")
+    assert [line.split()[:2] for line in output.splitlines()] == [
+        [instruction_set.value, name] for name in EMULATED_TYPES
+    ]
 
 
 @pytest.mark.parametrize("instruction_set", [InstructionSet.NEON, InstructionSet.PORTABLE], ids=lambda s: s.value)
 def test_matmuls_assemble_for_apple_silicon(instruction_set: InstructionSet) -> None:
-    output = run_python(["-c", ASSEMBLE, instruction_set.name, "Q8_0", "IQ4_NL"], InstructionSet.PORTABLE)
+    arguments = [instruction_set.name, "arm64-apple-macosx14.0", "apple-m1", "Q8_0", "IQ4_NL"]
+    output = run_python(["-c", ASSEMBLE, *arguments], "portable")
     assert "fmla" in output
     is_neon = instruction_set is InstructionSet.NEON
     assert ("sdot" in output) == is_neon
     assert ("tbl" in output) or not is_neon
+
+
+def test_matmuls_assemble_for_avx512() -> None:
+    arguments = ["AVX512VNNI", "x86_64-unknown-linux-gnu", "icelake-server", "Q8_0", "IQ4_NL"]
+    output = run_python(["-c", ASSEMBLE, *arguments], "portable")
+    assert "vpdpbusd" in output
+    assert "vpshufb" in output
+    assert "%zmm" in output
 
 
 def test_the_best_available_set_is_chosen() -> None:
@@ -80,12 +99,13 @@ def test_the_best_available_set_is_chosen() -> None:
 
 def test_a_wanted_set_is_taken_or_refused() -> None:
     available = (InstructionSet.AVX2, InstructionSet.PORTABLE)
-    assert choose_instruction_set(None, available) is InstructionSet.AVX2
-    assert choose_instruction_set(" Portable ", available) is InstructionSet.PORTABLE
-    for wanted in ("avx512vnni", "mmx"):
+    assert choose_instruction_set(None, available) == (InstructionSet.AVX2, False)
+    assert choose_instruction_set(" Portable ", available) == (InstructionSet.PORTABLE, False)
+    assert choose_instruction_set("NEON-emulated", available) == (InstructionSet.NEON, True)
+    for wanted in ("avx512vnni", "mmx", "mmx-emulated", "avx2-", "avx2-simulated"):
         with pytest.raises(EngineError, match=r"choose one of: avx2, portable\."):
             choose_instruction_set(wanted, available)
 
 
 def test_this_process_uses_an_available_set() -> None:
-    assert isa.ISA in available_instruction_sets()
+    assert isa.IS_EMULATED or isa.ISA in available_instruction_sets()
