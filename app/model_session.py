@@ -163,12 +163,17 @@ class ModelSession(QObject):
                 "Your message is kept; the answer starts when {name} is loaded.",
                 name=self.name_of(self.loading_path),
             )
-        if any(not entry.problem for entry in self.entries):
+        if self.has_models:
             return tr("Your message is kept; choose a model above and the answer starts.")
         return tr(
             "Your message is kept, but there is no model yet: put a .gguf file into {folder} and choose it above.",
             folder=self._models_folder,
         )
+
+    @property
+    def has_models(self) -> bool:
+        """Whether one can be chosen; known before the library has looked through its places."""
+        return any(not entry.problem for entry in self.entries) or self.candidate() is not None
 
     def candidate(self) -> Path | None:
         """The model to load by itself: the last one, else the starter, else the only one there is."""

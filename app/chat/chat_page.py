@@ -354,7 +354,7 @@ class ChatPage(QWidget):
         elif self._failure:
             self.empty.show_failed(self._failure, can_load_anyway=self._controller.can_load_anyway)
         else:
-            self.empty.show_no_model(len(self._controller.models))
+            self.empty.show_no_model(has_models=self._controller.has_models)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

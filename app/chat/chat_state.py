@@ -182,6 +182,11 @@ class ChatState(QObject):
         return list(self._session.entries)
 
     @property
+    def has_models(self) -> bool:
+        """Whether there is a model to choose."""
+        return self._session.has_models
+
+    @property
     def model_info(self) -> ModelInfo | None:
         return self._session.info
 

@@ -75,9 +75,9 @@ class EmptyState(QWidget):
             "ready",
         )
 
-    def show_no_model(self, num_models: int) -> None:
+    def show_no_model(self, *, has_models: bool) -> None:
         """Nothing is loaded."""
-        if num_models:
+        if has_models:
             self._set(tr("Choose a model"), tr("Pick one above, and it answers here, on this machine."), "file")
         else:
             self._set(

@@ -49,7 +49,7 @@ class ModelButton(QPushButton):
         self._fraction = None
         if info is not None:
             self._show(info.name, facts(info))
-        elif any(not entry.problem for entry in self._controller.models):
+        elif self._controller.has_models:
             self._show(tr("Choose a model"), tr("none is loaded"))
         else:
             self._show(tr("No model yet"), "")

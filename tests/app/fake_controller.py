@@ -154,6 +154,10 @@ class FakeController(QObject):
         return list(self._messages[self.current_id])
 
     @property
+    def has_models(self) -> bool:
+        return any(not entry.problem for entry in self.models)
+
+    @property
     def is_generating(self) -> bool:
         return self.current_id in self.generating_ids
 

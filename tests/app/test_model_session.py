@@ -62,6 +62,7 @@ def test_a_load_that_ended_the_process_is_not_repeated(make_bench: BenchMaker) -
     second = make_bench(None)
     assert _loads(second) == []
     assert "while it loaded a," in second.notices[0]
+    assert second.controller.has_models, "the one that did not load is there to be chosen"
     second.controller.send("hello")
     assert "kept" in second.notices[-1]
     assert _loads(second) == [], "a message does not bring the crash back either"
