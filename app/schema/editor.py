@@ -27,6 +27,7 @@ from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LabelledSwitch, MenuButton, SegmentedControl
 from app.widgets.file_dialogs import choose_file
+from app.widgets.flow_layout import FlowLayout
 from app.widgets.label import Label
 from app.widgets.use_dialog import AskDialog
 from engine.errors import InputError
@@ -284,9 +285,8 @@ class SchemaEditor(QWidget):
     # ------------------------------------------------------------------------------------------ looks
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
+        head = FlowLayout(self._theme.px(8))  # long words at a large text size have no room side by side
         head.addWidget(self._open)
-        head.addStretch(1)
         head.addWidget(self._sides)
         holder = QWidget()
         inner = QVBoxLayout(holder)

@@ -33,6 +33,11 @@ def test_german_is_complete() -> None:
         assert translated.strip() == translated or text.strip() != text, text
 
 
+def test_german_addresses_people_in_one_way() -> None:
+    formal = re.compile(r"\b\w+e?n Sie\b|\b(Ihnen|Ihrem|Ihren)\b")
+    assert [text for text in load_language("de").texts.values() if formal.search(text)] == []
+
+
 def test_every_visible_text_is_translated() -> None:
     """The window is built in a language that marks what it translates; whatever has no marks was forgotten."""
     process = subprocess.run(

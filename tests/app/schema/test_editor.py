@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.schema.editor import SchemaEditor
 from app.schema.fields import FieldKind
 from app.schema.library import SchemaFileError, SchemaLibrary, clean_name, read_schema_file
+from app.settings import Settings
 from app.theme import Theme
 
 
@@ -158,6 +159,16 @@ def test_a_table_is_read_in_its_encoding(editor: SchemaEditor, tmp_path: Path, e
     editor.notice.connect(said.append)
     editor.take_table(tmp_path / "t.csv")
     assert said[0].startswith("t.csv is no text")
+
+
+def test_long_words_at_a_large_size_stand_below_each_other(
+    editor: SchemaEditor, theme: Theme, settings: Settings, qtbot: QtBot
+) -> None:
+    settings.set("zoom", 2.0)
+    editor._sides._buttons["form"].setText("Formular")
+    editor.resize(theme.px(264 - 40), 900)
+    qtbot.waitUntil(lambda: editor._sides.y() > editor._open.y())
+    assert editor._sides.geometry().right() <= editor.width()
 
 
 def test_narrow_shows_one_side_at_a_time(editor: SchemaEditor) -> None:
