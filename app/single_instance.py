@@ -114,7 +114,7 @@ class SingleInstance(QObject):
         try:
             message = json.loads(bytes(socket.readLine(MAX_MESSAGE_BYTES).data()))
             model = message["model"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return
         self.raise_requested.emit(model if isinstance(model, str) else "")
 

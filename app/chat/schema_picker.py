@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from app.chat.controller import ChatController
 from app.schema.library import SavedSchema
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import TextButton
+
+if TYPE_CHECKING:
+    from app.schema.editor import SchemaEditor
 
 _OWN_NAME = tr("A schema of its own")
 
@@ -93,8 +98,11 @@ class SchemaPicker(TextButton):
         options = self._controller.current_conversation.options
         dialog = SchemaDialog(self._controller.schemas, str(options.get("schema") or ""), self._theme, self)
         dialog.editor.notice.connect(self.notice)
-        if dialog.exec() == QDialog.DialogCode.Accepted:
-            editor = dialog.editor
-            name = str(options.get("schema_name") or "") if editor.text == options.get("schema") else ""
-            self.choose(name or editor.name or _OWN_NAME, editor.text, checks_afterwards=editor.checks_afterwards)
-        dialog.deleteLater()
+        dialog.accepted.connect(lambda: self._take(dialog.editor, options))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def _take(self, editor: SchemaEditor, options: Mapping[str, Any]) -> None:
+        """Let the chat, whose options were these, have the form that the person made."""
+        name = str(options.get("schema_name") or "") if editor.text == options.get("schema") else ""
+        self.choose(name or editor.name or _OWN_NAME, editor.text, checks_afterwards=editor.checks_afterwards)

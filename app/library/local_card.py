@@ -179,7 +179,8 @@ class LocalCard(QFrame):
         if model.origin is Origin.OWN:
             menu.addSeparator()
             menu.addAction(tr("Delete…"), partial(self.delete_requested.emit, model))
-        menu.exec(button.mapToGlobal(QPoint(0, button.height())))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(button.mapToGlobal(QPoint(0, button.height())))  # not exec: the card may go while it is open
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

@@ -293,7 +293,8 @@ class ModelsPage(QWidget):
             ("link", tr("Leave it there and make a link")),
         ):
             menu.addAction(text, partial(self._work.import_files, paths, mode))
-        menu.exec(self.mapToGlobal(self.rect().center()))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.mapToGlobal(self.rect().center()))
 
     def _choose_folder(self) -> None:
         if (path := choose_folder(self, tr("Add a folder with models"))) is not None:

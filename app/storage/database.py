@@ -89,11 +89,15 @@ class Database:
                 finding = str(error)
         if finding == "ok":
             return ""
+        self.note_damage(finding)
+        return finding
+
+    def note_damage(self, finding: str) -> None:
+        """Keep beside the file what is wrong with it, for the next start."""
         _log.error("chat database damaged: %s", finding)
         if self.path is not None:
             with contextlib.suppress(OSError):
                 _damage_note(self.path).write_text(finding, encoding="utf-8")
-        return finding
 
     @property
     def is_in_place(self) -> bool:
@@ -198,11 +202,13 @@ def _prepare(database: Database) -> None:
             if version > SCHEMA_VERSION:
                 raise NewerDatabaseError(_newer(database.path, version))
             note = _damage_note(database.path)
+            # The quick one does not look whether indexes fit their tables, which only writing meets.
+            check = "PRAGMA integrity_check(1)" if note.exists() else "PRAGMA quick_check(1)"
             is_small = database.path.stat().st_size <= QUICK_CHECK_LIMIT_BYTES
             database.is_checked = is_new or is_small or note.exists()
             if database.is_checked and not is_new:
                 note.unlink(missing_ok=True)
-                finding = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+                finding = connection.execute(check).fetchone()[0]
                 if finding != "ok":
                     raise DamagedDatabaseError(finding)
             _require_writable(connection)

@@ -16,7 +16,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.storage import conversations, folders, search
-from app.storage.database import is_busy, open_database
+from app.storage.database import is_busy, is_damage, open_database
 from app.storage.records import (
     AttachmentRecord,
     ConversationRecord,
@@ -47,6 +47,10 @@ _WAITING = tr(
     "saving goes on by itself."
 )
 
+_DAMAGED = tr(
+    "The chat database is damaged. Close Fireside and start it again: what can be read is then "
+    "carried into a new one, and the damaged file is kept."
+)
 _DELETED = tr(
     "The file of the chat database was deleted or replaced while Fireside runs. It was written again with all "
     "chats; start Fireside anew soon."
@@ -146,6 +150,9 @@ class ChatStore(QObject):
         def failed(error: Exception) -> None:
             _log.error("a write failed: %s", error)
             sentence = tr("Your chats could not be saved ({error}). {advice}", error=error, advice=_advice(error))
+            if is_damage(error) or isinstance(error, sqlite3.IntegrityError):  # an index that does not fit
+                self._database.note_damage(str(error))
+                sentence = _DAMAGED if is_damage(error) else sentence
             self.trouble.emit(sentence)
             if on_error is not None:
                 on_error(sentence)
@@ -218,12 +225,7 @@ class ChatStore(QObject):
 
     def _on_checked(self, finding: str) -> None:
         if finding:
-            self.trouble.emit(
-                tr(
-                    "The chat database is damaged. Close Fireside and start it again: what can be read is then "
-                    "carried into a new one, and the damaged file is kept."
-                )
-            )
+            self.trouble.emit(_DAMAGED)
 
     def _find(self, words: Sequence[str]) -> dict[str, dict[str, str]]:
         connection = self._database.connect()

@@ -21,4 +21,4 @@ def test_random_actions_break_nothing(qapp: QApplication, tmp_path: Path, monkey
             monkeypatch.setattr(kind, name, getattr(kind, name))  # so that they are put back
     monkey.tame_dialogs()
     done = monkey.run(tmp_path, 150, seed=7)
-    assert len(done.counts) == 9
+    assert len(done.counts) == 18

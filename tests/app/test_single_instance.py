@@ -102,7 +102,7 @@ def test_nonsense_on_the_socket_is_ignored(qtbot: QtBot, tmp_path: Path) -> None
     first.listen()
     heard: list[str] = []
     first.raise_requested.connect(heard.append)
-    for message in (b"\xff\xfe\n", b"[]\n", b'{"model": 7}\n', b"x" * 200_000):
+    for message in (b"\xff\xfe\n", b"[]\n", b"[" * 60_000 + b"\n", b'{"model": 7}\n', b"x" * 200_000):
         socket = QLocalSocket()
         socket.connectToServer(first._server_name())
         assert socket.waitForConnected(60_000)

@@ -173,3 +173,14 @@ def test_the_dialog_offers_only_what_can_be_used(theme: Theme, qtbot: QtBot, tmp
     assert not dialog.use.isEnabled()
     qtbot.keyClick(dialog, Qt.Key.Key_Escape)
     assert not dialog.isVisible()
+
+
+def test_the_editor_holds_nobody_up_and_its_schema_is_the_chats(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
+    picker = SchemaPicker(bench.controller, theme)
+    qtbot.addWidget(picker)
+    picker._edit()  # comes back at once: a loop of its own would outlast what it was opened from
+    dialog = picker.findChild(SchemaDialog)
+    assert dialog is not None
+    dialog.editor.show_schema(SCHEMA)
+    dialog.accept()
+    assert bench.controller.current_conversation.options["schema"] == dialog.editor.text

@@ -201,3 +201,29 @@ def test_a_search_index_that_breaks_keeps_no_message_from_the_disk(store: ChatSt
     store.find(["needle"], found.append)
     qtbot.waitUntil(lambda: bool(found), timeout=3000)
     assert found == [{"needle": {"c": "needle two"}}]
+
+
+def test_damage_that_a_write_meets_is_mended_at_the_next_start(tmp_path: Path, qtbot: QtBot) -> None:
+    """An index that does not fit its table passes the quick check of a start; only writing meets it."""
+    path = tmp_path / "chats.db"
+    store = ChatStore(path)
+    saved = _save(store, *(MessageRecord(f"m{number}", "c", None, Role.USER, "text") for number in range(200)))
+    qtbot.waitUntil(lambda: bool(saved), timeout=3000)
+    roots = dict(store._reader.execute("SELECT name, rootpage FROM sqlite_master"))
+    assert store.close()
+    content = bytearray(path.read_bytes())
+    broken, other = (4096 * (roots[name] - 1) for name in ("sqlite_autoindex_message_1", "message_by_parent"))
+    content[broken : broken + 4096] = content[other : other + 4096]
+    path.write_bytes(content)
+    store = ChatStore(path)
+    assert store.opening_notices == ()
+    told: list[str] = []
+    store.trouble.connect(told.append)
+    _save(store, MessageRecord("new", "c", "m0", Role.USER, "more"))
+    qtbot.waitUntil(lambda: bool(told), timeout=3000)
+    store.close()
+    store = ChatStore(path)
+    assert "was damaged: 1 chats with 200 messages" in store.opening_notices[0]
+    saved = _save(store, MessageRecord("new", "c", "m0", Role.USER, "more"))
+    qtbot.waitUntil(lambda: bool(saved), timeout=3000)
+    store.close()
