@@ -209,7 +209,7 @@ class Answer(MessageWidget):
         if not is_streaming:
             self._finish()
         elif not self._pushed and not self._reasoning and not self.foot.status:
-            self.foot.set_status(tr("waiting for its turn"))
+            self.foot.set_status(tr("waiting"))
 
     def _finish(self) -> None:
         self._is_finished = True

@@ -47,6 +47,8 @@ class ChatPane(QWidget):
         self.banner = NoticeBar(theme)
         self.banner.setProperty("look", "banner")
         self.page = ChatPage(controller, theme, can_find_models=can_find_models)
+        self.bar.model_button.can_find = can_find_models
+        self.bar.model_button.find_requested.connect(self.page.find_model_requested)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)

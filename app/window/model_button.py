@@ -19,11 +19,16 @@ _MAX_PX = 520
 class ModelButton(QPushButton):
     """Opens the picker; fills up while a model loads.
 
+    Attributes:
+        can_find: somebody listens to ``find_requested``.
+
     Signals:
         open_requested: choose a model file.
+        find_requested: look for a model on the page of models.
     """
 
     open_requested = Signal()
+    find_requested = Signal()
 
     def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -32,6 +37,7 @@ class ModelButton(QPushButton):
         self._name = ""
         self._detail = ""
         self._fraction: float | None = None
+        self.can_find = False
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.clicked.connect(self.show_menu)
@@ -69,6 +75,8 @@ class ModelButton(QPushButton):
         if controller.models:
             menu.addSeparator()
         menu.addAction(theme.icon("file"), tr("Open a model file…\tCtrl+O")).triggered.connect(self.open_requested)
+        if self.can_find:
+            menu.addAction(tr("Find a model\tCtrl+Shift+M")).triggered.connect(self.find_requested)
         if info is not None:
             menu.addAction(theme.icon("eject"), _menu_text(tr("Eject {name}", name=info.name))).triggered.connect(
                 controller.eject_model

@@ -232,6 +232,10 @@ def test_without_a_model_the_way_to_one_is_offered(
     window = MainWindow(fake, settings, theme, [PageEntry("models", "Models", lambda: page)])  # type: ignore[arg-type]
     qtbot.addWidget(window)
     window.show()
+    entries = {action.text().split("\t")[0]: action for action in window.bar.model_button.make_menu().actions()}
+    entries["Find a model"].trigger()
+    assert page.isVisible(), "from a chat in which something was written, too"
+    window.show_page("chat")
     find, open_file = (button for button in window.chat_page.empty._made)
     assert (find.text(), open_file.text()) == ("Find a model", "Open a model file…")
     find.click()
