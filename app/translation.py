@@ -97,7 +97,7 @@ def chosen_language(settings_file: Path, system_languages: list[str]) -> str:
 
 def language_for(choice: object, system_languages: list[str]) -> str:
     """The code of the language that is chosen, else of the first of the system's that there is, else English."""
-    if choice in LANGUAGES:
-        return str(choice)
+    if isinstance(choice, str) and choice in LANGUAGES:
+        return choice
     codes = [name.replace("_", "-").split("-")[0].lower() for name in system_languages]
     return next((code for code in codes if code in LANGUAGES), "en")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -18,6 +19,7 @@ from app.chat.collection import ConversationCollection
 from app.storage.records import AttachmentRecord, clean_text, new_id
 from app.tasks import TaskRunner
 from app.translation import tr, trn
+from engine.errors import InputError
 
 _log = logging.getLogger(__name__)
 
@@ -73,9 +75,12 @@ class ChatExchange(QObject):
         return gather(tree, lambda message_id: attached.get(message_id, ()), self._attachments.text)
 
     def _read(self, path: Path) -> list[tuple[ChatContent, list[tuple[str, AttachmentRecord]]]]:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ChatFileError(tr("{name} is too large to hold chats.", name=path.name))
-        chats = from_json(path.read_text(encoding="utf-8-sig", errors="replace"), path.name)
+        with contextlib.suppress(OSError):
+            if path.stat().st_size > MAX_FILE_BYTES:
+                raise ChatFileError(tr("{name} is too large to hold chats.", name=path.name))
+        from engine.extraction.texts import read_regular  # not before there is a file to read
+
+        chats = from_json(read_regular(path, MAX_FILE_BYTES).decode("utf-8-sig", "replace"), path.name)
         return [(chat, self._stored(chat)) for chat in chats]
 
     def _stored(self, chat: ChatContent) -> list[tuple[str, AttachmentRecord]]:
@@ -105,7 +110,7 @@ class ChatExchange(QObject):
 
     def _on_error(self, path: Path) -> Callable[[Exception], None]:
         def say(error: Exception) -> None:
-            if isinstance(error, ChatFileError):
+            if isinstance(error, ChatFileError | InputError):
                 self.notice.emit(str(error))
             elif isinstance(error, OSError):
                 self.notice.emit(f"{path.name}: {error.strerror or error}.")

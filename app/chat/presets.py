@@ -17,6 +17,7 @@ from app.storage.folders import delete_preset, save_preset
 from app.storage.records import PresetRecord, clean_text, new_id
 from app.storage.store import ChatStore
 from app.translation import tr
+from engine.errors import InputError
 
 PRESET_KEY = "preset"
 """In a conversation's options: the id of the preset that they were taken from."""
@@ -128,7 +129,11 @@ class Presets(QObject):
         try:
             if path.stat().st_size > _MAX_FILE_BYTES:
                 raise PresetError(tr("{name} is too large to be a preset.", name=path.name))
-            content = json.loads(path.read_text(encoding="utf-8-sig"))
+            from engine.extraction.texts import read_regular  # not before there is a file to read
+
+            content = json.loads(read_regular(path, _MAX_FILE_BYTES).decode("utf-8-sig"))
+        except InputError as error:
+            raise PresetError(str(error)) from error
         except OSError as error:
             raise PresetError(
                 tr("{name} could not be read: {strerror}.", name=path.name, strerror=error.strerror or error)

@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.translation import tr
+from engine.errors import InputError
 from engine.plain_data import dataclass
 
 GALLERY = Path(__file__).resolve().parents[2] / "resources" / "schemas"
@@ -90,8 +91,12 @@ def read_schema_file(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise SchemaFileError(tr("{name} is too large to be a schema.", name=path.name))
-        text = path.read_text(encoding="utf-8-sig")
+        from engine.extraction.texts import read_regular  # not before there is a file to read
+
+        text = read_regular(path, MAX_FILE_BYTES).decode("utf-8-sig")
         json.loads(text)
+    except InputError as error:
+        raise SchemaFileError(str(error)) from error
     except OSError as error:
         raise SchemaFileError(
             tr(

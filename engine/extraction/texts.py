@@ -26,20 +26,7 @@ _MARKS = (
 def read_text_file(path: Path) -> str:
     """The text of a file; raises InputError."""
     name = path.name
-    try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise InputError(f"{name} is a folder; choose the files in it.")
-        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
-            raise InputError(f"{name} is a device or a pipe, not a file; save what it holds as a file first.")
-        with path.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)  # it may grow, or be larger than the system says
-    except ValueError as error:
-        raise InputError(f"{name!r} is no name that a file can have.") from error
-    except OSError as error:
-        raise InputError(f"{name} could not be read: {error.strerror or error}.") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise InputError(f"{name} is larger than {MAX_FILE_BYTES // 1_000_000} MB; use a part of it.")
+    data = read_regular(path, MAX_FILE_BYTES)
     text = _pdf_text(path) if data.startswith(b"%PDF-") else decoded(data, name)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
@@ -47,6 +34,26 @@ def read_text_file(path: Path) -> str:
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"{name} holds more than {MAX_CHARACTERS:,} characters; use a part of it.")
     return text
+
+
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a file that a person chose; raises InputError, also for what could be read for ever."""
+    name = path.name
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError(f"{name} is a folder; choose the files in it.")
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
+            raise InputError(f"{name} is a device or a pipe, not a file; save what it holds as a file first.")
+        with path.open("rb") as stream:
+            data = stream.read(max_bytes + 1)  # it may grow, or be larger than the system says
+    except ValueError as error:
+        raise InputError(f"{name!r} is no name that a file can have.") from error
+    except OSError as error:
+        raise InputError(f"{name} could not be read: {error.strerror or error}.") from error
+    if len(data) > max_bytes:
+        raise InputError(f"{name} is larger than {max_bytes // 1_000_000} MB; use a part of it.")
+    return data
 
 
 def decoded(data: bytes, name: str) -> str:

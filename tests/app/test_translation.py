@@ -68,6 +68,8 @@ def test_texts_numbers_and_plurals() -> None:
         ({}, ["fr-FR"], "en"),
         ([], [], "en"),
         (None, ["de"], "de"),
+        ({"language": []}, ["de"], "de"),
+        ({"language": {"en": 1}}, ["de"], "de"),
     ],
 )
 def test_the_language_is_chosen(tmp_path: Path, stored: object, system: list[str], code: str) -> None:

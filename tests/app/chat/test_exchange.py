@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import jsonschema
@@ -8,6 +9,8 @@ import pytest
 
 from app.chat.chat_files import ChatFileError, from_json
 from app.chat.exchange import file_name_for
+from app.chat.presets import PresetError
+from app.schema.library import SchemaFileError, read_schema_file
 from app.storage.records import MessageStatus
 from tests.app.conftest import Bench, BenchMaker
 
@@ -135,7 +138,7 @@ def test_a_file_that_cannot_be_written_or_read_is_said(bench: Bench, tmp_path: P
     _write(bench, [bench.controller.current_id], tmp_path / "missing" / "x.json")
     assert bench.notices == ["x.json: No such file or directory."]
     _read(bench, tmp_path / "gone.json")
-    assert bench.notices == ["gone.json: No such file or directory."]
+    assert bench.notices == ["gone.json could not be read: No such file or directory."]
     assert list(tmp_path.glob("*.part")) == []
 
 
@@ -155,3 +158,17 @@ def test_names_that_every_system_takes() -> None:
     assert file_name_for('a/b: "c" <d>?') == "a b c d"
     assert file_name_for("...") == "Chat"
     assert len(file_name_for("x" * 300)) == 80
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_what_could_be_read_for_ever_is_not_read(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.json")
+    for name in ("endless.json", "pipe.json"):
+        sentence = f"{name} is a device or a pipe, not a file; save what it holds as a file first."
+        _read(bench, tmp_path / name)
+        assert bench.notices == [sentence]
+        with pytest.raises(PresetError, match="is a device or a pipe"):
+            bench.controller.presets.read_file(tmp_path / name)
+        with pytest.raises(SchemaFileError, match="is a device or a pipe"):
+            read_schema_file(tmp_path / name)
