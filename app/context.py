@@ -223,7 +223,7 @@ class AppContext(QObject):
         self.client.close()
         self.marker.end()
         if not self.store.close():
-            _log.error("the last changes could not be saved: another program held the database")
+            _log.error("the last changes could not be saved: the database was held, or the disk too slow")
 
     def _on_imported(self, _modules: object) -> None:
         if self._is_closed:

@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 BUSY_NOTICE_S = 10.0
 CLOSING_WAIT_S = 0.7  # of the second that closing the app may take
+BACKLOG_WAIT_S = 15.0
 # What a broken search index answers, among other troubles of which making it anew harms nothing.
 _INDEX_CODES = (
     sqlite3.SQLITE_ERROR,
@@ -81,7 +82,7 @@ class ChatStore(QObject):
         self.is_temporary = self._database.is_temporary
         self.is_whole = self._database.is_whole
         self._busy_notice_s = busy_notice_s
-        self._has_mended = self._has_told_deletion = False
+        self._has_mended = self._has_told_deletion = self._is_locked_out = False
         self._reader = self._database.connect()
         self._writer = self._database.connect()
         self.unfinished = conversations.read_unfinished(self._reader)  # before they are closed below
@@ -160,9 +161,11 @@ class ChatStore(QObject):
         self._runner.run(lambda: self._transact(work), done, failed)
 
     def close(self) -> bool:
-        """Finish all writes and close; False when some could not be, as another program held the database."""
+        """Finish all writes and close; False when some could not be: it was held, or the disk too slow."""
         self._closing.set()
         is_finished = self._runner.close(2 * CLOSING_WAIT_S)
+        if not is_finished and not self._is_locked_out:  # only much to write: nothing is lost for that
+            is_finished = self._runner.close(BACKLOG_WAIT_S)
         self._finder.close(CLOSING_WAIT_S)
         self._reader.close()
         if is_finished:
@@ -211,9 +214,11 @@ class ChatStore(QObject):
         while True:
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
+                self._is_locked_out = False
                 return
             except sqlite3.OperationalError as error:
                 now = time.monotonic()
+                self._is_locked_out = is_busy(error)
                 if not is_busy(error):
                     raise
                 if self._closing.is_set() and now - started > CLOSING_WAIT_S:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -227,3 +228,18 @@ def test_damage_that_a_write_meets_is_mended_at_the_next_start(tmp_path: Path, q
     saved = _save(store, MessageRecord("new", "c", "m0", Role.USER, "more"))
     qtbot.waitUntil(lambda: bool(saved), timeout=3000)
     store.close()
+
+
+def test_closing_finishes_a_backlog(tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.storage.store.CLOSING_WAIT_S", 0.02)
+    store = ChatStore(tmp_path / "chats.db")
+    written: list[int] = []
+
+    def work(_connection: sqlite3.Connection) -> None:
+        time.sleep(0.02)
+        written.append(1)
+
+    for _ in range(10):
+        store.write(work)
+    assert store.close()
+    assert len(written) == 10
