@@ -1,9 +1,10 @@
 """Random use of chats against an engine that has read nothing: whatever is reused, the answers are the same.
 
-    python -m tests.engine.random_chats [--steps 1000] [--seed 1] [--blocks 24] [MODEL.gguf ...]
+    python -m tests.engine.random_chats [--steps 1000] [--seed 1] [--blocks 24] [--context 256] [MODEL.gguf ...]
 
 Without a model the fake backend runs, and tiny models of several architectures, windows among them, on the CPU. The
-tests run a short version.
+tests run a short version. Kernels for few tokens round otherwise than those for many; on quantised models
+``--margin 1.0`` lets an answer take a word whose logit in a cold run is so much below the best at most.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from engine.conversations import Conversations
 from engine.engine import Engine
@@ -37,6 +41,20 @@ REST = {"delete": 1, "fill": 2, "rest": 2, "restart": 1}
 MakeBackend = Callable[[int], Backend]
 
 
+class _Watch:
+    """Keeps the logits after the tokens from ``first`` on."""
+
+    def __init__(self, first: int) -> None:
+        self.rows: dict[int, npt.NDArray[np.float32]] = {}
+        self._first = first
+
+    def wants(self, start: int, end: int) -> bool:
+        return end > self._first
+
+    def see(self, token_ids: object, first: int, rows: npt.NDArray[np.float32]) -> None:
+        self.rows.update((first + index, row.copy()) for index, row in enumerate(rows))
+
+
 @dataclass
 class Chat:
     """Attributes:
@@ -51,13 +69,24 @@ class Chat:
 class RandomChats:
     """One person's random steps; each answer is compared with a cold run's, the cache is checked after each.
 
+    ``margin`` is how much less than the best word's logit that of an answer's word may be in the cold run.
+
     Attributes:
         counts: what happened how often.
     """
 
     def __init__(
-        self, make_backend: MakeBackend, vocab_size: int, folder: Path, seed: int, num_blocks: int = 24
+        self,
+        make_backend: MakeBackend,
+        vocab_size: int,
+        folder: Path,
+        seed: int,
+        num_blocks: int = 24,
+        context_length: int = CONTEXT_LENGTH,
+        margin: float = 0.0,
     ) -> None:
+        self._context_length = context_length
+        self._margin = margin
         self._make_backend = make_backend
         self._vocab_size = vocab_size
         self._num_blocks = num_blocks
@@ -89,7 +118,9 @@ class RandomChats:
 
     def _send(self) -> None:
         leaf = self._leaf()
-        self._ask(self._current, [*self._fitting(leaf), *self._words(self._rng.randrange(1, 40))])
+        self._ask(
+            self._current, [*self._fitting(leaf), *self._words(self._rng.randrange(1, self._context_length // 6))]
+        )
 
     def _edit(self) -> None:
         leaf = self._leaf()
@@ -142,7 +173,7 @@ class RandomChats:
 
     def _fill(self) -> None:
         """Something else takes all the room."""
-        self._ask(Chat(""), self._words(min(CONTEXT_LENGTH - 40, 16 * self._num_blocks - 60)))
+        self._ask(Chat(""), self._words(min(self._context_length - 40, 16 * self._num_blocks - 60)))
 
     def _rest(self) -> None:
         deadline = time.monotonic() + 60
@@ -160,7 +191,7 @@ class RandomChats:
     def _start(self) -> None:
         backend = self._make_backend(self._num_blocks)
         self._engine = Engine(
-            backend, num_blocks=self._num_blocks, context_length=CONTEXT_LENGTH, on_admitted=self._on_admitted
+            backend, num_blocks=self._num_blocks, context_length=self._context_length, on_admitted=self._on_admitted
         )
         self._names: dict[str, str] = {}
         self._conversations.start_engine(self._engine, backend, KEY)
@@ -198,7 +229,10 @@ class RandomChats:
     def _end(self, chat: Chat, sequence: Sequence) -> None:
         answer = sequence.token_ids[sequence.num_prompt_tokens :]
         prompt = tuple(sequence.token_ids[: sequence.num_prompt_tokens])
-        assert answer == self._cold_answer(prompt, len(answer)), f"{chat.name}: another answer than a cold run's"
+        if answer != self._cold_answer(prompt, len(answer)):
+            worst = self._worst(prompt, answer) if self._margin else float("inf")
+            assert worst <= self._margin, f"{chat.name}: another answer than a cold run's, {worst} below the best"
+            self.counts["other answers within the margin"] += 1
         self._conversations.remember(
             sequence.request_id, chat.name, sequence.token_ids[: sequence.num_computed_tokens]
         )
@@ -207,16 +241,27 @@ class RandomChats:
     def _cold_answer(self, prompt: tuple[int, ...], num_tokens: int) -> list[int]:
         known = self._cold.get(prompt, [])
         if len(known) < num_tokens:
-            num_blocks = CONTEXT_LENGTH // 16 + 2
-            engine = Engine(self._make_backend(num_blocks), num_blocks=num_blocks, context_length=CONTEXT_LENGTH)
-            sampler = Sampler(SamplingParams(temperature=0))
-            sequence = Sequence("cold", list(prompt), sampler, num_tokens, frozenset())
-            engine.add(sequence)
-            while engine.has_work:
-                engine.step()
-            engine.close()
+            sequence = Sequence("cold", list(prompt), _greedy(), num_tokens, frozenset())
+            self._run_cold(sequence)
             known = self._cold[prompt] = sequence.token_ids[len(prompt) :]
         return known[:num_tokens]
+
+    def _worst(self, prompt: tuple[int, ...], answer: list[int]) -> float:
+        """How much less the logit of the answer's worst token is than the best one's, read as a whole."""
+        sequence = Sequence("watched", [*prompt, *answer], _greedy(), 1, frozenset())
+        sequence.probe = watch = _Watch(len(prompt) - 1)
+        self._run_cold(sequence)
+        rows = [watch.rows[len(prompt) - 1 + index] for index in range(len(answer))]
+        return max(float(row.max() - row[token]) for row, token in zip(rows, answer, strict=True))
+
+    def _run_cold(self, sequence: Sequence) -> None:
+        num_blocks = self._context_length // 16 + 2
+        backend = self._make_backend(num_blocks)
+        engine = Engine(backend, num_blocks=num_blocks, context_length=self._context_length)
+        engine.add(sequence)
+        while engine.has_work:
+            engine.step()
+        engine.close()
 
     # ------------------------------------------------------------------------------------------------- words
 
@@ -225,26 +270,40 @@ class RandomChats:
 
     def _fitting(self, leaf: list[int]) -> list[int]:
         """The beginning of a branch that leaves room for a question and an answer."""
-        return leaf[: CONTEXT_LENGTH - 90]
+        return leaf[: self._context_length - self._context_length // 6 - 48]
 
     def _words(self, count: int) -> list[int]:
         return [self._rng.randrange(3, self._vocab_size) for _ in range(count)]
 
 
+def _greedy() -> Sampler:
+    return Sampler(SamplingParams(temperature=0))
+
+
 @contextmanager
-def model_backends(path: Path, **options: int) -> Iterator[tuple[MakeBackend, int]]:
+def model_backends(
+    path: Path, context_length: int = CONTEXT_LENGTH, **options: int
+) -> Iterator[tuple[MakeBackend, int]]:
     """Backends of a model on the CPU, and its number of tokens."""
     from engine.kernels.cpu import CpuBackend
 
     with open_model(path) as file:
-        plan = load_plan(file, CONTEXT_LENGTH)[1]
+        plan = load_plan(file, context_length)[1]
         yield lambda num_blocks: CpuBackend(plan, num_blocks=num_blocks, **options), plan.vocab_size
 
 
-def run(make_backend: MakeBackend, vocab_size: int, num_steps: int, seed: int, num_blocks: int) -> Counter[str]:
+def run(
+    make_backend: MakeBackend,
+    vocab_size: int,
+    num_steps: int,
+    seed: int,
+    num_blocks: int,
+    context_length: int = CONTEXT_LENGTH,
+    margin: float = 0.0,
+) -> Counter[str]:
     """So many random steps; returns what happened. Raises AssertionError for a wrong answer or a broken cache."""
     with tempfile.TemporaryDirectory() as folder:
-        chats = RandomChats(make_backend, vocab_size, Path(folder), seed, num_blocks)
+        chats = RandomChats(make_backend, vocab_size, Path(folder), seed, num_blocks, context_length, margin)
         try:
             for _ in range(num_steps):
                 chats.step()
@@ -261,19 +320,22 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--blocks", type=int, default=24)
+    parser.add_argument("--context", type=int, default=CONTEXT_LENGTH)
+    parser.add_argument("--margin", type=float, default=0.0)
     arguments = parser.parse_args()
+    settings = arguments.steps, arguments.seed, arguments.blocks, arguments.context, arguments.margin
     with tempfile.TemporaryDirectory() as folder:
         models = arguments.models
         if not models:
-            fake = run(FakeBackend, VOCAB_SIZE, arguments.steps, arguments.seed, arguments.blocks)
+            fake = run(FakeBackend, VOCAB_SIZE, *settings)
             print("fake backend", dict(fake), flush=True)
             for name in ("llama", "gemma3", "granite_swa"):
                 module = tiny_models if name in tiny_models.RECIPES else tiny_models_second
                 models.append(module.write_tiny_model(name, Path(folder)))
         for path in models:
             started = time.perf_counter()
-            with model_backends(path) as (make_backend, vocab_size):
-                counts = run(make_backend, vocab_size, arguments.steps, arguments.seed, arguments.blocks)
+            with model_backends(path, arguments.context) as (make_backend, vocab_size):
+                counts = run(make_backend, vocab_size, *settings)
             print(path.name, f"{time.perf_counter() - started:.0f} s", dict(counts), flush=True)
 
 
