@@ -1,8 +1,7 @@
 """The logits after the last few prompts, so that an answer is generated anew without reading a token.
 
-Keys and values of a prompt alone do not tell its next token: the last token would have to be run again, and not
-always in a batch that rounds alike. Knows token ids and logits only; whether the prompt is still in the KV cache is
-its user's question.
+Keys and values of a prompt alone do not tell its next token: the last token would have to be run again. Knows token
+ids and logits only; whether the prompt is still in the KV cache is its user's question.
 """
 
 from __future__ import annotations

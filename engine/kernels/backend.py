@@ -24,6 +24,8 @@ class SequenceSlice:
             table covers ``start + len(token_ids)`` positions.
         state: slot of the sequence's recurrent state, where the model has one.
         logits: "none", "last" (one row, of the last token) or "all" (one row a token).
+        is_prompt: its keys and values must be the same to the bit whatever parts of a text are computed together;
+            steps of such slices hold no others.
     """
 
     token_ids: npt.NDArray[np.int32]
@@ -31,6 +33,7 @@ class SequenceSlice:
     block_table: npt.NDArray[np.int32]
     logits: str = "last"
     state: int = 0
+    is_prompt: bool = False
 
 
 class StepInterruptedError(Exception):

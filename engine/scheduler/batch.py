@@ -65,7 +65,8 @@ class ScheduledSequence:
         token_ids = np.asarray([*self.sequence.token_ids[start : start + count], *self.proposed], dtype=np.int32)
         block_ids = self.sequence.table.block_ids
         wanted = "all" if self.is_probed else "last" if self.is_sampled else "none"
-        own = SequenceSlice(token_ids[:count], start, block_ids, wanted, self.sequence.state_slot)
+        is_prompt = not self.is_generating
+        own = SequenceSlice(token_ids[:count], start, block_ids, wanted, self.sequence.state_slot, is_prompt)
         ends = range(count, len(token_ids))
         drafted = [SequenceSlice(token_ids[end : end + 1], start + end, block_ids, "last") for end in ends]
         return [own, *drafted] if count > 0 else drafted
@@ -84,4 +85,4 @@ class Batch:
     @property
     def is_reading(self) -> bool:
         """Whether it is a chunk of prompts, rather than the next tokens of streams."""
-        return any(share.num_tokens > 1 and not share.is_generating for share in self.scheduled)
+        return any(share.num_tokens > 0 and not share.is_generating for share in self.scheduled)

@@ -26,7 +26,7 @@ class ChunkSize:
     def observe(self, num_tokens: int, seconds: float, target_s: float) -> None:
         """Learn that a step with ``num_tokens`` prompt tokens took ``seconds`` where ``target_s`` was wanted."""
         size = self.num_tokens
-        fitting = num_tokens * target_s / max(seconds, 1e-6)
+        fitting = max(num_tokens, GRAIN) * target_s / max(seconds, 1e-6)  # fewer tokens cost as much
         if seconds > 2 * target_s:
             size = min(size, int(fitting))
         elif fitting < size and (seconds > target_s or num_tokens >= size):

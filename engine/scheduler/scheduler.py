@@ -1,11 +1,11 @@
 """The scheduler: gives each step's token budget to the running sequences and lets waiting ones in.
 
 A sequence has tokens and computed tokens; the scheduler closes the gap. A step either generates, one token or a few
-for every stream, or reads prompts in a chunk; beside streams a pace says when. Kernels round a little differently
-for few tokens than for many, so if a step did both, an answer would depend on what is read beside it. Nothing would
-be gained by that: on two cores, with 135 M and 1 B parameters, 64 tokens of a prompt and one of a stream take as
-long in one step as in two. It owns the states of sequences and their block tables, and knows nothing of logits or
-text.
+for every stream, or reads prompts in a chunk; beside streams a pace says when. Kernels that generate a few tokens
+round otherwise than those that read, which are the same for any number, so that what is kept of a prompt does not
+depend on where it was cut; if a step did both, an answer would depend on what is read beside it. Nothing would be
+gained by that: on two cores, with 135 M and 1 B parameters, 64 tokens of a prompt and one of a stream take as long
+in one step as in two. It owns the states of sequences and their block tables, and knows nothing of logits or text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from engine.scheduler.speculation import MAX_PROPOSED, MAX_STREAMS, Speculation
 TARGET_STEP_S = 0.14  # of a step that reads, for a stream beside it, or a request that comes, waits for its end
 ALONE_FACTOR = 4  # as many tokens in a step that reads what the person waits for, with nothing else to do
 MIN_CHUNK = 32  # tokens; fewer cost nearly as much, so where these take longer than the target, they take longer
-MIN_PART = 17  # tokens of a prompt that are not read apart from the rest: kernels round differently for fewer
 MAX_RUNNING = 16
 ADMISSION_MARGIN = 64  # tokens a new sequence should be able to generate before blocks run out
 
@@ -302,23 +301,23 @@ def _num_unwatched(sequence: Sequence, limit: int) -> int:
 
 
 def _is_reading(sequence: Sequence) -> bool:
-    """Whether its missing tokens are read in chunks. A single one goes along with any step."""
-    return sequence.num_missing_tokens > 1 and not sequence.is_generating
+    """Whether its missing tokens are read in chunks."""
+    return sequence.num_missing_tokens > 0 and not sequence.is_generating
 
 
 def _chunk(sequence: Sequence, room: int, budget: int) -> int:
     """How many of its missing tokens a sequence reads in a chunk that has ``room`` for so many.
 
     All of them, also where that is a quarter too many but in the ``budget``; else its part of equal ones, which end
-    where blocks do, so that not just a few are left. A prompt's numbers are then the same wherever it is cut.
+    where blocks do, so that not just a few are left.
     """
     start, missing = sequence.num_computed_tokens, sequence.num_missing_tokens
-    if missing <= min(room + max(MIN_PART - 1, room // 4), budget):
+    if missing <= min(room + room // 4, budget):
         return missing
     end = start + min(room, budget)
     part_end = start - (-missing // -(-missing // room))
     for aligned in (part_end + -part_end % BLOCK_SIZE, end - end % BLOCK_SIZE):
-        if start < aligned <= end and sequence.num_tokens - aligned >= MIN_PART:
+        if start < aligned <= end:
             return aligned - start
     return end - start
 

@@ -65,6 +65,23 @@ def test_a_chat_is_reopened_without_reading_and_goes_on_as_if_never_left(
         assert end.stats.reread_reason is RereadReason.RELOADED
 
 
+@pytest.mark.parametrize("name", ["smollm2_path", "gemma3_path"])
+def test_an_edit_of_the_last_word_is_answered_as_if_nothing_had_been_read(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """Of quantised weights, whose kernels for few tokens would round otherwise."""
+    path = request.getfixturevalue(name)
+    config = EngineConfig(context_length=1024, kv_bytes=200 << 20)
+    words = ("evening", "morning")
+    asked = [(Message(Role.USER, f"{STORY}Tell me what he did in the {word}"),) for word in words]
+    with _loaded(path, config) as engine:
+        edited = [_ask(engine, word, messages) for word, messages in zip(words, asked, strict=True)]
+        assert all(0 < end.stats.num_read_tokens <= 16 for _, end in edited[1:])
+    for (answer, _), messages in zip(edited[1:], asked[1:], strict=True):
+        with _loaded(path, config) as engine:
+            assert _ask(engine, "cold", messages)[0] == answer
+
+
 @pytest.mark.parametrize("name", ["qwen35", "mamba2"])
 def test_so_is_one_with_a_hybrid_whose_states_come_back(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

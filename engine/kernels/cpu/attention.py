@@ -75,6 +75,7 @@ from engine.kernels.cpu.simd import (
 )
 from engine.kernels.cpu.step_state import (
     NUM_SLICES,
+    READS_PROMPT,
     SCRATCH,
     SCRATCH_BYTES,
     SLICE_BLOCK_TABLE,
@@ -320,7 +321,7 @@ def attend_function(rows_decode: int, kv_type: KVType) -> Any:
         last = min(first + rows * tiles, load_i64(piece + SLICE_NUM_TOKENS * 8) * group) - 1
         query = load_i64(op + ATTENTION_QUERY * 8) + first_token * heads * dim * 4
         out = load_i64(op + ATTENTION_OUT * 8) + first_token * heads * value_dim * 4
-        begin = first_visible(op, start + first // group) >> 4
+        begin = first_visible(op, start + first // group) // CHUNK * (CHUNK // 16)  # of the same chunks for all
         num_blocks = ((start + last // group) >> 4) + 1 - begin
         blocks = begin + num_blocks * part // num_parts, begin + num_blocks * (part + 1) // num_parts
         results = work + tiles * rows * dim * 4 + 2 * rows * CHUNK * 4
@@ -361,14 +362,14 @@ def attention_kernel(rows_decode: int, kv_type: KVType) -> Any:
         for index in range(load_i64(step + NUM_SLICES * 8)):
             piece = load_i64(step + SLICES * 8) + index * SLICE_SLOTS * 8
             num_tokens = load_i64(piece + SLICE_NUM_TOKENS * 8)
-            rows = rows_decode if num_tokens == 1 else TILE_ROWS
-            tiles = 1 if num_tokens == 1 else PREFILL_TILES
+            is_read = num_tokens > 1 or load_i64(step + READS_PROMPT * 8) != 0
+            rows, tiles = (TILE_ROWS, PREFILL_TILES) if is_read else (rows_decode, 1)
             num_pieces = (num_tokens * group + rows * tiles - 1) // (rows * tiles)
             span = load_i64(piece + SLICE_START * 8) + num_tokens
             if window > 0:
                 span = min(span, window + num_tokens)
-            num_parts = 1
-            if index < MAX_SPLIT_SLICES:  # on any number of threads, for parts are added up in another order
+            num_parts = 1  # of what is read, wherever it is cut, for parts are added up in another order
+            if index < MAX_SPLIT_SLICES and not is_read:  # on any number of threads, for the same reason
                 num_parts = max(min(span // MIN_PART, MAX_SPLIT_ITEMS // (kv_heads * num_pieces)), 1)
             num_items = kv_heads * num_pieces * num_parts
             while claimed < before + num_items:

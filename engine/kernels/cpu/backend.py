@@ -97,6 +97,7 @@ class CpuBackend:
         if num_logit_rows > self._memory.max_logit_rows:
             self._make_room(num_logit_rows)
         self._state[state.NUM_TOKENS] = num_tokens
+        self._state[state.READS_PROMPT] = any(part.is_prompt for part in slices)
         self._state[state.NUM_LOGIT_ROWS] = num_logit_rows
         self._state[state.NUM_SLICES] = len(slices)
         self._state[state.NUM_PAIRS] = num_tokens * self._plan.num_experts_used

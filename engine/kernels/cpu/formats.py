@@ -33,7 +33,7 @@ from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.isa import ISA, InstructionSet
 
 HAS_UNITS: Final = ISA is InstructionSet.AVX2  # whether rows of few are units of 8 blocks
-MATVEC_TOKENS: Final = 16 if HAS_UNITS else 8  # up to here one pass over the weights where they lie
+MATVEC_TOKENS: Final = 16 if HAS_UNITS else 8  # up to here, but of prompts, one pass over the weights as they lie
 TOKEN_TILE: Final = 8 if ISA is InstructionSet.AVX512VNNI else 4  # 16 x tile accumulators fill the registers
 SIGNED_BIAS: Final = 128 if ISA is InstructionSet.AVX512VNNI else 0
 GROUP: Final = 256 if HAS_UNITS else 128  # values that matvec takes at once

@@ -1,4 +1,4 @@
-"""Matmuls of more than MATVEC_TOKENS tokens: register tiles of 16 rows by TOKEN_TILE tokens, for every type.
+"""Matmuls of more than MATVEC_TOKENS tokens, or any number of a prompt's, in tiles of 16 rows by TOKEN_TILE tokens.
 
 A thread takes a chunk of 16-row groups, unpacks and transposes it into a panel that stays in its L2 cache, and runs
 all tiles of tokens over it:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.dequantize import FLOAT_LOADS, embed_kernel
 from engine.kernels.cpu.formats import (
-    MATVEC_TOKENS,
     ActivationFormat,
     activation_bytes,
     activation_format,
@@ -21,7 +20,7 @@ from engine.kernels.cpu.gemm import Gemm, make_gemm
 from engine.kernels.cpu.matmul_float import make_float_gemm, make_float_matvec
 from engine.kernels.cpu.matvec import Matvec, make_matvec
 from engine.kernels.cpu.operands import MATMUL_ROWS_KIND
-from engine.kernels.cpu.quantize import quantize_float32, quantize_int8
+from engine.kernels.cpu.quantize import few_rows, quantize_float32, quantize_int8
 from engine.kernels.cpu.simd import load_i64
 from engine.kernels.cpu.step_state import SCRATCH, SCRATCH_BYTES
 from engine.kernels.cpu.units import Unit, generic_unit
@@ -55,9 +54,10 @@ def matmul_kernel(tensor_type: TensorType) -> Kernel:
     matvec, gemm = matmul_functions(tensor_type)
 
     def matmul(op: int, step: int, thread: int, num_threads: int) -> None:
-        num_tokens = load_i64(step + 8 * load_i64(op + 8 * MATMUL_ROWS_KIND))
+        kind = load_i64(op + 8 * MATMUL_ROWS_KIND)
+        num_tokens, few = load_i64(step + 8 * kind), few_rows(step, kind)
         scratch = load_i64(step + 8 * SCRATCH) + thread * load_i64(step + 8 * SCRATCH_BYTES)
-        if num_tokens <= MATVEC_TOKENS:
+        if num_tokens <= few:
             matvec(op, scratch, num_tokens, thread, num_threads)
         else:
             gemm(op, scratch, num_tokens, thread, num_threads)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from engine.gguf.tensor_types import TensorType
-from engine.kernels.cpu.formats import MATVEC_TOKENS, ActivationFormat, activation_format
+from engine.kernels.cpu.formats import ActivationFormat, activation_format
 from engine.kernels.cpu.layouts import (
     TABLE_ACTIVE,
     TABLE_COUNTS,
@@ -49,25 +49,22 @@ from engine.kernels.cpu.operands import (
     MATMUL_WEIGHT,
     MATMUL_WIDTH,
     QUANTIZE_ACTIVATION,
-    QUANTIZE_ROWS_KIND,
-    QUANTIZE_SLOTS,
     QUANTIZE_WIDTH,
     QUANTIZE_X,
 )
-from engine.kernels.cpu.quantize import quantize_float32, quantize_int8
+from engine.kernels.cpu.quantize import few_rows, quantize_float32_rows, quantize_int8_rows
 from engine.kernels.cpu.rows import load_part, store_part
 from engine.kernels.cpu.simd import atomic_add, inline, load_i32, load_i64, store_i64
-from engine.kernels.cpu.step_state import NUM_TOKENS, SCRATCH, SCRATCH_BYTES
+from engine.kernels.cpu.step_state import NUM_TOKENS, ROWS_TOKENS, SCRATCH, SCRATCH_BYTES
 from engine.kernels.cpu.units import stack_bytes
 
 Kernel = Callable[[int, int, int, int], None]
 
 SECOND_HALF = 1 << 20  # of a thread's scratch; matmuls use the first
 _COUNTER = MATMUL_SLOTS  # on the stack, behind the operands
-_COUNT = QUANTIZE_SLOTS  # number of rows, where QUANTIZE looks for it
 _quantize = {
-    ActivationFormat.INT8: inline(quantize_int8),
-    ActivationFormat.FLOAT32: inline(quantize_float32),
+    ActivationFormat.INT8: quantize_int8_rows,
+    ActivationFormat.FLOAT32: quantize_float32_rows,
 }
 
 
@@ -93,17 +90,16 @@ def expert_quantize_kernel(activation: ActivationFormat) -> Kernel:
 
     def expert_quantize(op: int, step: int, thread: int, num_threads: int) -> None:
         table, width = load_i64(op + 8 * EXPERT_QUANTIZE_TABLE), load_i64(op + 8 * QUANTIZE_WIDTH)
+        few = few_rows(step, ROWS_TOKENS)
         row = stack_bytes()
         store_i64(row + 8 * QUANTIZE_WIDTH, width)
-        store_i64(row + 8 * QUANTIZE_ROWS_KIND, 0)
         for index in range(load_i64(table + 8 * TABLE_NUM_ACTIVE)):
             expert = entry(table, TABLE_ACTIVE, index)
             place, tile = entry(table, TABLE_STARTS, expert), entry(table, TABLE_TILE_STARTS, expert)
             store_i64(row + 8 * QUANTIZE_X, load_i64(op + 8 * QUANTIZE_X) + 4 * width * place)
             target = load_i64(op + 8 * QUANTIZE_ACTIVATION) + load_i64(op + 8 * EXPERT_QUANTIZE_UNIT) * tile
             store_i64(row + 8 * QUANTIZE_ACTIVATION, target)
-            store_i64(row + 8 * _COUNT, entry(table, TABLE_COUNTS, expert))
-            quantize(row, row + 8 * _COUNT, thread, num_threads)
+            quantize(row, entry(table, TABLE_COUNTS, expert), few, thread, num_threads)
 
     expert_quantize.__name__ = f"expert_quantize_{activation.name.lower()}"
     return expert_quantize
@@ -119,6 +115,7 @@ def expert_matmul_kernel(tensor_type: TensorType) -> Kernel:
         rows, block_rows = load_i64(op + 8 * MATMUL_ROWS), load_i64(op + 8 * EXPERT_BLOCK_ROWS)
         blocks = (rows + block_rows - 1) // block_rows
         num_items = load_i64(table + 8 * TABLE_NUM_ACTIVE) * blocks
+        few = few_rows(step, ROWS_TOKENS)
         row = stack_bytes()
         begin_row(op, row)
         while True:
@@ -140,7 +137,7 @@ def expert_matmul_kernel(tensor_type: TensorType) -> Kernel:
             store_i64(row + 8 * MATMUL_BIAS, bias)
             store_i64(row + 8 * _COUNTER, 0)
             count = entry(table, TABLE_COUNTS, expert)
-            if count <= MATVEC_TOKENS:
+            if count <= few:
                 matvec(row, scratch, count, 0, 1)
             else:
                 gemm(row, scratch, count, 0, 1)
@@ -160,6 +157,7 @@ def head_matmul_kernel(tensor_type: TensorType) -> Kernel:
         num_tokens, piece = load_i64(step + 8 * NUM_TOKENS), load_i64(op + 8 * HEAD_PIECE)
         width, x_row = load_i64(op + 8 * MATMUL_WIDTH), load_i64(op + 8 * HEAD_X_ROW)
         pieces = (num_tokens + piece - 1) // piece
+        few = few_rows(step, ROWS_TOKENS)
         activation = scratch + SECOND_HALF
         copied = activation + load_i64(op + 8 * HEAD_ROW_UNIT) * piece
         row, quantize_row = stack_bytes(), stack_bytes()
@@ -170,7 +168,6 @@ def head_matmul_kernel(tensor_type: TensorType) -> Kernel:
         store_i64(quantize_row + 8 * QUANTIZE_X, copied)
         store_i64(quantize_row + 8 * QUANTIZE_ACTIVATION, activation)
         store_i64(quantize_row + 8 * QUANTIZE_WIDTH, width)
-        store_i64(quantize_row + 8 * QUANTIZE_ROWS_KIND, 0)
         while True:
             item = atomic_add(counter, 1)
             if item >= heads * pieces:
@@ -182,14 +179,13 @@ def head_matmul_kernel(tensor_type: TensorType) -> Kernel:
                 for i in range(0, width, 16):
                     value = load_part(x + 4 * (token * x_row + i), width - i)
                     store_part(copied + 4 * (token * width + i), value, width - i)
-            store_i64(quantize_row + 8 * _COUNT, count)
-            quantize(quantize_row, quantize_row + 8 * _COUNT, 0, 1)
+            quantize(quantize_row, count, few, 0, 1)
             out = load_i64(op + 8 * MATMUL_OUT) + 4 * head * load_i64(op + 8 * HEAD_OUT_HEAD)
             store_i64(row + 8 * MATMUL_OUT, out + 4 * first * load_i64(op + 8 * MATMUL_OUT_STRIDE))
             weight = load_i64(op + 8 * MATMUL_WEIGHT) + load_i64(op + 8 * HEAD_BYTES) * head
             store_i64(row + 8 * MATMUL_WEIGHT, weight)
             store_i64(row + 8 * _COUNTER, 0)
-            if count <= MATVEC_TOKENS:
+            if count <= few:
                 matvec(row, scratch, count, 0, 1)
             else:
                 gemm(row, scratch, count, 0, 1)

@@ -51,6 +51,7 @@ from engine.kernels.cpu.simd import (
     to_u8x16,
     zeros_i32x16,
 )
+from engine.kernels.cpu.step_state import READS_PROMPT, ROWS_LOGITS
 
 
 def _emit_store_quads(b: Any, address: Any, stride: Any, vector: Any) -> None:
@@ -81,8 +82,10 @@ store_quads = define(types.void, [types.int64, types.int64, U8X16], _emit_store_
 
 
 @inline
-def _row_count(op: int, step: int) -> Any:
-    return load_i64(step + 8 * load_i64(op + 8 * QUANTIZE_ROWS_KIND))
+def few_rows(step: int, kind: int) -> Any:
+    """Up to how many rows of a kind the kernels for few take: rows of logits are few whatever the step is."""
+    reads_prompt = load_i64(step + 8 * READS_PROMPT) != 0 and kind != ROWS_LOGITS
+    return 0 if reads_prompt else MATVEC_TOKENS
 
 
 @inline
@@ -159,15 +162,15 @@ def _quantize_tile_block(x: int, exists: bool, padded: int, tile: int, token: in
     store_i32(half_bias + row, high_bias)
 
 
-def quantize_int8(op: int, step: int, thread: int, num_threads: int) -> None:
-    """QUANTIZE to INT8; the threads share out blocks of tokens, or of tiles."""
-    rows = _row_count(op, step)
+@inline
+def quantize_int8_rows(op: int, rows: int, few: int, thread: int, num_threads: int) -> None:
+    """QUANTIZE to INT8 of ``rows`` rows, up to ``few`` as few; threads share out blocks of tokens, or of tiles."""
     x, out = load_i64(op + 8 * QUANTIZE_X), load_i64(op + 8 * QUANTIZE_ACTIVATION)
     width = load_i64(op + 8 * QUANTIZE_WIDTH)
     num_blocks = width // 32
     padded = (width + GROUP - 1) // GROUP * GROUP
     padded_blocks = padded // 32
-    if rows <= MATVEC_TOKENS:
+    if rows <= few:
         items = rows * padded_blocks
         for item in range(items * thread // num_threads, items * (thread + 1) // num_threads):
             row, block = item // padded_blocks, item % padded_blocks
@@ -188,13 +191,14 @@ def quantize_int8(op: int, step: int, thread: int, num_threads: int) -> None:
                 _quantize_tile_block(source, row < rows, padded, out + tile_bytes * tile, token, block)
 
 
-def quantize_float32(op: int, step: int, thread: int, num_threads: int) -> None:
-    """QUANTIZE to FLOAT32, a change of layout alone; the threads share out rows, or tiles."""
-    rows = _row_count(op, step)
+@inline
+def quantize_float32_rows(op: int, rows: int, few: int, thread: int, num_threads: int) -> None:
+    """QUANTIZE to FLOAT32, a change of layout alone, of ``rows`` rows, up to ``few`` as few; threads share out
+    rows, or tiles."""
     x, out = load_i64(op + 8 * QUANTIZE_X), load_i64(op + 8 * QUANTIZE_ACTIVATION)
     width = load_i64(op + 8 * QUANTIZE_WIDTH)
     padded = (width + 15) // 16 * 16
-    if rows <= MATVEC_TOKENS:
+    if rows <= few:
         for row in range(rows * thread // num_threads, rows * (thread + 1) // num_threads):
             source, target = x + 4 * width * row, out + 4 * padded * row
             for k in range(0, width - 15, 16):
@@ -211,3 +215,15 @@ def quantize_float32(op: int, step: int, thread: int, num_threads: int) -> None:
                     exists = row < rows and k < width
                     value = load_f32(x + 4 * (width * row + k)) if exists else np.float32(0.0)
                     store_f32(target + 4 * TOKEN_TILE * k, value)
+
+
+def quantize_int8(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel of QUANTIZE to INT8."""
+    kind = load_i64(op + 8 * QUANTIZE_ROWS_KIND)
+    quantize_int8_rows(op, load_i64(step + 8 * kind), few_rows(step, kind), thread, num_threads)
+
+
+def quantize_float32(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel of QUANTIZE to FLOAT32."""
+    kind = load_i64(op + 8 * QUANTIZE_ROWS_KIND)
+    quantize_float32_rows(op, load_i64(step + 8 * kind), few_rows(step, kind), thread, num_threads)

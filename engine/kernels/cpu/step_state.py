@@ -17,6 +17,7 @@ LOGIT_ROWS = 7  # address, (logit rows,) int32: token of the batch whose row is 
 NUM_SLICES = 8  # sequences in the batch
 SLICES = 9  # address, (slices, SLICE_SLOTS) int64, see below
 NUM_PAIRS = 10  # pairs of a token and one of its experts
+READS_PROMPT = 11  # 1 where no row goes to the kernels for few, which round otherwise
 NUM_SLOTS = 16  # slots in all, the rest in reserve
 
 # One row of the slices: the tokens of one sequence, which are neighbours in the batch.
