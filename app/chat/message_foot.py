@@ -34,60 +34,80 @@ class MessageFoot(QWidget):
         self.setFixedHeight(px(26))
         # Always the same, whatever is shown: for each least width the whole message would be measured anew.
         self.setMinimumWidth(px(_LEAST_WIDTH_PX))
+        self._theme = theme
         self._is_own = is_own
         self._is_active = False
         self._is_busy = False
-        self._num_siblings = 1
+        self._sibling_index, self._num_siblings = 0, 1
         self._offered = tuple(actions)
         self._unavailable: frozenset[MessageAction] = frozenset()
-        self._previous = IconButton(theme, "chevron-left", tr("Previous version (Alt+Left)"))
-        self._next = IconButton(theme, "chevron-right", tr("Next version (Alt+Right)"))
-        self._versions = Label("", "muted")
-        self._versions.setAccessibleName(tr("Version shown"))
-        self._status = ElidingLabel("", "muted")
-        self._status.setAccessibleName(tr("Figures"))
-        self._status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._buttons = {action: self._button(theme, action) for action in actions if WORDS[action].button}
-        self._more = IconButton(theme, "more", tr("More for this message"))
-        self._more.clicked.connect(self._show_more)
+        self._status_text = ""
+        # Buttons and labels are made when they are first shown: in a long chat most of them never are.
+        self._buttons: dict[MessageAction, TextButton] = {}
+        self._more: IconButton | None = None
+        self._versions: Label | None = None
+        self._steps: tuple[IconButton, ...] = ()
+        self._status: ElidingLabel | None = None
         self._spacing = px(7)
         self._lay_out(self._spacing, px(1))
-        self._previous.clicked.connect(lambda: self.asked.emit(MessageAction.PREVIOUS))
-        self._next.clicked.connect(lambda: self.asked.emit(MessageAction.NEXT))
-        self._refresh()
-
-    def _button(self, theme: Theme, action: MessageAction) -> TextButton:
-        button = TextButton(theme, WORDS[action].button)
-        button.setAccessibleName(WORDS[action].name)
-        button.clicked.connect(lambda: self._on_button(action))
-        return button
 
     def _lay_out(self, spacing: int, version_spacing: int) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(spacing)
-        versions = QHBoxLayout()
-        versions.setSpacing(version_spacing)
-        for widget in (self._previous, self._versions, self._next):
-            versions.addWidget(widget)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(spacing)
+        self._version_row, self._action_row = QHBoxLayout(), QHBoxLayout()
+        self._version_row.setSpacing(version_spacing)
         if self._is_own:
-            row.addStretch(1)
+            self._row.addStretch(1)
+            self._row.addLayout(self._action_row)
+            self._row.addLayout(self._version_row)  # at the edge: they stay where they are when the others appear
         else:
-            row.addLayout(versions)
-        for button in (*self._buttons.values(), self._more):
-            row.addWidget(button)
-        if self._is_own:
-            row.addLayout(versions)  # at the edge, so that they stay where they are when the others appear
-        else:
-            row.addStretch(1)
-            row.addWidget(self._status, 1000)
+            self._row.addLayout(self._version_row)
+            self._row.addLayout(self._action_row)
+            self._row.addStretch(1)
+
+    def _make_actions(self) -> IconButton:
+        for action in self._offered:
+            if WORDS[action].button:
+                button = self._buttons[action] = TextButton(self._theme, WORDS[action].button)
+                button.setAccessibleName(WORDS[action].name)
+                button.clicked.connect(lambda _checked=False, action=action: self._on_button(action))
+                self._action_row.addWidget(button)
+        more = IconButton(self._theme, "more", tr("More for this message"))
+        more.clicked.connect(self._show_more)
+        self._action_row.addWidget(more)
+        self._order(*self._buttons.values(), more)
+        return more
+
+    def _make_versions(self) -> Label:
+        previous = IconButton(self._theme, "chevron-left", tr("Previous version (Alt+Left)"))
+        following = IconButton(self._theme, "chevron-right", tr("Next version (Alt+Right)"))
+        versions = Label("", "muted")
+        versions.setAccessibleName(tr("Version shown"))
+        previous.clicked.connect(lambda: self.asked.emit(MessageAction.PREVIOUS))
+        following.clicked.connect(lambda: self.asked.emit(MessageAction.NEXT))
+        for widget in (previous, versions, following):
+            self._version_row.addWidget(widget)
+        self._steps = (previous, following)
+        self._order(*self._steps)
+        return versions
+
+    def _make_status(self) -> ElidingLabel:
+        status = ElidingLabel(self._status_text, "muted")
+        status.setAccessibleName(tr("Figures"))
+        status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._row.addWidget(status, 1000)
+        return status
+
+    def _order(self, *buttons: QWidget) -> None:
+        """Let the keyboard reach what was made late right behind the message itself."""
+        for before, button in zip((self.parentWidget(), *buttons), buttons):
+            if before is not None:
+                QWidget.setTabOrder(before, button)
 
     def set_siblings(self, index: int, count: int) -> None:
         """Which version is shown, from 0, and how many there are."""
-        self._num_siblings = count
-        self._versions.setText(f"{index + 1} / {count}")
-        self._previous.setEnabled(index > 0)
-        self._next.setEnabled(index < count - 1)
+        self._sibling_index, self._num_siblings = index, count
         self._refresh()
 
     def set_unavailable(self, actions: frozenset[MessageAction]) -> None:
@@ -108,12 +128,14 @@ class MessageFoot(QWidget):
 
     def set_status(self, text: str) -> None:
         """The line of figures, or what is going on."""
-        self._status.set_whole_text(text)
+        self._status_text = text
+        if self._status is not None:
+            self._status.set_whole_text(text)
 
     @property
     def status(self) -> str:
         """The line of figures as it is shown."""
-        return self._status.whole_text
+        return self._status_text
 
     def fill_menu(self, menu: QMenu) -> None:
         """Add everything that can be done with the message now; nothing while it is being written."""
@@ -126,26 +148,47 @@ class MessageFoot(QWidget):
         menu = QMenu(self)
         self.fill_menu(menu)
         menu.aboutToHide.connect(menu.deleteLater)
+        assert self._more is not None, "who else could be pressed"
         menu.popup(self._more.mapToGlobal(self._more.rect().bottomLeft()))
 
     def _refresh(self) -> None:
         shows_actions = self._is_active and not self._is_busy
-        room = self.width() - self._versions_width() - self._more.sizeHint().width()
+        self._refresh_versions(self._num_siblings > 1 and not self._is_busy)
+        if shows_actions and self._more is None:
+            self._more = self._make_actions()
+        if self._more is not None:
+            self._refresh_actions(self._more, shows_actions)
+        shows_status = not self._is_own and (self._is_busy or self._is_active)
+        if shows_status and self._status is None:
+            self._status = self._make_status()
+        if self._status is not None:
+            self._status.setVisible(shows_status)
+
+    def _refresh_actions(self, more: IconButton, is_shown: bool) -> None:
+        room = self.width() - self._versions_width() - more.sizeHint().width()
         for action, button in self._buttons.items():
-            is_shown = shows_actions and action not in self._unavailable
-            if is_shown:
+            is_offered = is_shown and action not in self._unavailable
+            if is_offered:
                 room -= button.sizeHint().width() + self._spacing
-            button.setVisible(is_shown and room >= 0)  # the menu has those without room, too
-        self._more.setVisible(shows_actions)
-        shows_versions = self._num_siblings > 1 and not self._is_busy
-        for widget in (self._previous, self._versions, self._next):
-            widget.setVisible(shows_versions)
-        if not self._is_own:  # without a place in the row it would be a window of its own
-            self._status.setVisible(self._is_busy or self._is_active)
+            button.setVisible(is_offered and room >= 0)  # the menu has those without room, too
+        more.setVisible(is_shown)
+
+    def _refresh_versions(self, is_shown: bool) -> None:
+        if is_shown and self._versions is None:
+            self._versions = self._make_versions()
+        if self._versions is not None:
+            self._versions.setText(f"{self._sibling_index + 1} / {self._num_siblings}")
+            self._steps[0].setEnabled(self._sibling_index > 0)
+            self._steps[1].setEnabled(self._sibling_index < self._num_siblings - 1)
+            for widget in (self._steps[0], self._versions, self._steps[1]):
+                widget.setVisible(is_shown)
 
     def _versions_width(self) -> int:
-        shown = (self._previous, self._versions, self._next) if self._num_siblings > 1 else ()
+        if self._versions is None or self._num_siblings <= 1:
+            return 0
+        shown = (self._steps[0], self._versions, self._steps[1])
         return sum(widget.sizeHint().width() + self._spacing for widget in shown)
+
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
@@ -11,7 +12,7 @@ from app.chat.block_views import ProseView, TableView
 from app.chat.blocks import BlockStream
 from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
-from app.chat.message_actions import MessageAction
+from app.chat.message_actions import ANSWER_ACTIONS, WORDS, MessageAction
 from app.chat.tool_card import ToolCard
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
@@ -142,6 +143,20 @@ def test_an_answer_streams_and_ends_without_growing(theme: Theme, qtbot: QtBot) 
     assert answer.foot.status == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read · seed 1"
 
 
+def test_the_keyboard_goes_from_an_answer_to_its_actions(theme: Theme, qtbot: QtBot) -> None:
+    answer = Answer(theme, _view("text\n\n```python\nx\n```\n"))
+    qtbot.addWidget(answer)
+    answer.show()
+    answer.set_last(True)  # its buttons are made last of all
+    names, widget = [], answer.nextInFocusChain()
+    while widget is not answer:
+        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisible():
+            names.append(widget.accessibleName())
+        widget = widget.nextInFocusChain()
+    buttons = [WORDS[action].name for action in ANSWER_ACTIONS if WORDS[action].button]
+    assert names == [*buttons, "More for this message", "Copy the code", "Save the code as a file"]
+
+
 def test_words_behind_words_are_not_parsed_again(body: AnswerBody, monkeypatch: pytest.MonkeyPatch) -> None:
     body.push("Some **bold** words, 1. not a list")
     parsed: list[str] = []
@@ -218,6 +233,8 @@ def test_reasoning_streams_apart_from_the_answer(theme: Theme, qtbot: QtBot) -> 
 def test_copy_gives_the_exact_text(theme: Theme, qtbot: QtBot) -> None:
     answer = Answer(theme, _view("<smirk> **waffles** \u0000"))
     qtbot.addWidget(answer)
+    assert not answer.foot._buttons, "nothing is made that nobody sees"
+    answer.set_last(True)
     answer.foot._buttons[MessageAction.COPY].click()
     assert QGuiApplication.clipboard().text() == "<smirk> **waffles** \u0000"
 
