@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 
-from PySide6.QtCore import QPoint
-from PySide6.QtGui import QTextBlockFormat, QTextCursor
+from PySide6.QtCore import QPoint, QTimer
+from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QMenu, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.answer_body import AnswerBody
@@ -30,6 +31,11 @@ from app.widgets.buttons import TextButton
 from app.widgets.label import Label
 from engine.protocol import Channel, ToolCall
 
+_LEAST_PIECE, _MOST_PIECE, _MOST_FENCES = 60, 1500, 6
+TURN_S = 0.015
+"""A long text is shown in pieces of so many characters and fences, fewer where they cost much, for so long in each turn
+of the event loop."""
+
 _ENDINGS = {
     MessageStatus.STOPPED: tr("Stopped."),
     MessageStatus.INTERRUPTED: tr("Interrupted: Fireside ended before the answer did."),
@@ -46,7 +52,7 @@ class ReasoningFold(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._shown_length = 0
+        self._shown = ""
         self._toggle = TextButton(theme, tr("Thinking"), "chevron-right")
         self._toggle.setProperty("look", "fold")
         self._toggle.setCheckable(True)
@@ -92,13 +98,20 @@ class ReasoningFold(QWidget):
         self._text.setVisible(is_open)
 
     def _show_text(self) -> None:
-        self._text.setTextColor(self._theme.colour("muted"))
-        self._text.setPlainText(displayable(self._reasoning.strip()))
-        lines = QTextBlockFormat()
-        lines.setLineHeight(self._theme.px(LINE_PX), int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value))
+        text = self._reasoning.lstrip()
         cursor = QTextCursor(self._text.document())
-        cursor.select(QTextCursor.SelectionType.Document)
-        cursor.mergeBlockFormat(lines)
+        if self._shown and text.startswith(self._shown):
+            cursor.movePosition(QTextCursor.MoveOperation.End)
+            text, self._shown = text[len(self._shown) :], text
+        else:
+            self._shown = text
+            cursor.select(QTextCursor.SelectionType.Document)
+            lines = QTextBlockFormat()
+            lines.setLineHeight(self._theme.px(LINE_PX), int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value))
+            cursor.setBlockFormat(lines)
+        muted = QTextCharFormat()
+        muted.setForeground(self._theme.colour("muted"))
+        cursor.insertText(displayable(text), muted)
         self._text.updateGeometry()
 
 
@@ -109,7 +122,11 @@ class Answer(MessageWidget):
         super().__init__(theme, view, ANSWER_ACTIONS, is_own=False, parent=parent)
         self.setObjectName("answer")
         px = theme.px
-        self._pushed = ""  # the answer as far as it is shown
+        self._pushed = ""  # the answer as far as it came
+        self._num_shown = 0  # characters of it that the body has
+        self._piece_size = 3 * _LEAST_PIECE
+        self._turns = QTimer(self)
+        self._turns.timeout.connect(self._show_more)
         self._is_finished = False
         self._reasoning = ""
         self._reasoning_began: float | None = None
@@ -213,7 +230,8 @@ class Answer(MessageWidget):
 
     def _finish(self) -> None:
         self._is_finished = True
-        self.body.finish()
+        if self._num_shown == len(self._pushed):
+            self.body.finish()
         self._end_reasoning()
         record = self.view.record
         self.foot.set_status(statistics_line(record.stats))
@@ -303,6 +321,8 @@ class Answer(MessageWidget):
         self._column.insertWidget(self._column.indexOf(self.body), structured)
 
     def _replace_body(self) -> None:
+        self._turns.stop()
+        self._num_shown = len(self._pushed)
         self.body.hide()
         place = self._column.indexOf(self.body)
         self._column.removeWidget(self.body)
@@ -321,13 +341,39 @@ class Answer(MessageWidget):
             self._structured = None
         self._ending.hide()
         self._replace_body()
-        self._pushed = ""
+        self._pushed, self._num_shown = "", 0
         if content:
             self._push(content)
 
+    def complete(self) -> None:
+        while self._num_shown < len(self._pushed):
+            self._show_more()
+
     def _push(self, text: str) -> None:
         self._pushed += text
-        self.body.push(text)
+        if not self._turns.isActive():
+            self._show_more()
+
+    def _show_more(self) -> None:
+        """Show what waits, for as long as nobody notices; the rest in the next turn."""
+        began = now = time.perf_counter()
+        while self._num_shown < len(self._pushed):
+            end = self._num_shown + self._piece_size
+            for fence in list(re.finditer("```", self._pushed[self._num_shown : end]))[_MOST_FENCES:][:1]:
+                end = self._num_shown + fence.start()
+            self.body.push(self._pushed[self._num_shown : end])
+            self._num_shown = min(end, len(self._pushed))
+            before, now = now, time.perf_counter()
+            size = self._piece_size * 2 if now - before < TURN_S / 2 else self._piece_size // 2
+            self._piece_size = min(max(size, _LEAST_PIECE), _MOST_PIECE)
+            if now - began >= TURN_S:
+                break
+        if self._num_shown < len(self._pushed):
+            self._turns.start(0)
+        else:
+            self._turns.stop()
+            if self._is_finished:
+                self.body.finish()
         self.grown.emit(self)
 
     def _append_reasoning(self, text: str) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _WORDS = re.compile(r"(?:[^\W_]|[ ,'?!]|(?<=[^\W\d_])[-.])*")
 """No marks, no line ends; a full stop or a dash behind a letter alone, for elsewhere they may begin a list."""
-_CODE = re.compile(r"[\t\n\x20-\x5f\x61-\x7d]*")
-"""Printable ASCII and line ends, but nothing that could end a fence."""
+_CODE = re.compile(r"(?:[\t\n\x20-\x5f\x61-\x7d]|[^\W\x00-\x7f])*")
+"""Printable ASCII, letters of all scripts and line ends, but nothing that could end a fence."""
 
 
 def grown_prose(block: Block, source: str, text: str) -> Block | None:

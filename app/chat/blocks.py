@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-MAX_OPEN_CHARACTERS = 6000
-"""A longer paragraph or list is finished in parts, so that no answer, however odd, makes a frame expensive."""
+MAX_OPEN_CHARACTERS, MAX_OPEN_TOKENS = 6000, 600
+"""A longer paragraph or list, or one with more markup, is finished in parts, so that no answer, however odd, makes
+a frame expensive."""
+_PIECE = 1500  # characters that are parsed in one go: the parser's time grows faster than a block
 
 MAX_COLUMNS = 200
 
@@ -109,8 +111,8 @@ class BlockStream:
         if (grown := self._grow(text)) is not None:
             return BlockUpdate((), (grown,))
         finished: tuple[Block, ...] = ()
-        for start in range(0, len(text), MAX_OPEN_CHARACTERS):  # the parser's time grows faster than a block
-            update = self._push(text[start : start + MAX_OPEN_CHARACTERS])
+        for start in range(0, len(text), _PIECE):
+            update = self._push(text[start : start + _PIECE])
             finished += update.finished
         self._open = update.open if text else self._push("").open
         return BlockUpdate(finished, self._open)
@@ -118,7 +120,9 @@ class BlockStream:
     def _grow(self, text: str) -> Block | None:
         """The open block with ``text`` behind it, where that is no more than words or code."""
         source = self._open_source
-        if len(self._open) != 1 or not text or len(source) + len(text) > MAX_OPEN_CHARACTERS:
+        if len(self._open) != 1 or not text:
+            return None
+        if self._open[0].kind is BlockKind.PROSE and len(source) + len(text) > MAX_OPEN_CHARACTERS:
             return None
         grow = {BlockKind.PROSE: grown_prose, BlockKind.CODE: grown_code}.get(self._open[0].kind)
         grown = grow(self._open[0], source, text) if grow is not None else None
@@ -140,7 +144,7 @@ class BlockStream:
                 self._open_source = tail
         if not spans and len(self._open_source) > MAX_OPEN_CHARACTERS:  # nothing but what the parser has noted
             self._open_source = self._open_source[self._open_source.rfind("\n") + 1 :]
-        while len(spans) == 1 and len(self._open_source) > MAX_OPEN_CHARACTERS:
+        while len(spans) == 1 and _is_heavy(self._open_source, spans[0][0]):
             block = spans[0][0]
             cut = _place_to_cut(self._open_source, block)
             if not cut:
@@ -219,15 +223,25 @@ def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
     return Block(BlockKind.PROSE, tokens=tuple(tokens))
 
 
+def _is_heavy(source: str, block: Block) -> bool:
+    """Whether parsing and writing the block again with each piece would take too long."""
+    if len(source) > MAX_OPEN_CHARACTERS:
+        return True
+    if block.kind is not BlockKind.PROSE:
+        return False  # code has no tokens, and a table looks odd in parts
+    return sum(1 + len(token.children or ()) for token in block.tokens) > MAX_OPEN_TOKENS
+
+
 def _place_to_cut(source: str, block: Block) -> int:
     """Where a block that is too long can be parted; 0 is nowhere.
 
     A paragraph or heading at a line or word, a list at an item, a quote at a line, a table at a row.
     """
     kind = block.tokens[0].type if block.tokens else ""
-    half = MAX_OPEN_CHARACTERS // 2
+    end = min(len(source), MAX_OPEN_CHARACTERS)
+    half = end // 2
     if kind in {"paragraph_open", "heading_open"}:
-        at_space = max(source.rfind(space, half, MAX_OPEN_CHARACTERS) + 1 for space in "\n ")
+        at_space = max(source.rfind(space, half, end) + 1 for space in "\n ")
         return at_space or _place_to_break(source)
     if kind in {"bullet_list_open", "ordered_list_open"}:
         starts = [
@@ -237,9 +251,9 @@ def _place_to_cut(source: str, block: Block) -> int:
         ]
         return sum(map(len, _LINES.findall(source)[: starts[-1]])) if len(starts) > 1 else 0
     if kind == "blockquote_open":
-        return source.rfind("\n>", half, MAX_OPEN_CHARACTERS) + 1
+        return source.rfind("\n>", half, end) + 1
     if kind == "table_open" and len(_head_again(source, block)) < half:
-        return source.rfind("\n", half, MAX_OPEN_CHARACTERS) + 1
+        return source.rfind("\n", half, end) + 1
     return 0
 
 
@@ -250,6 +264,8 @@ def _head_again(source: str, block: Block) -> str:
 
 def _place_to_break(source: str) -> int:
     """Where to part a text without spaces: after a stop of a script that has none, else between two characters."""
+    if len(source) <= MAX_OPEN_CHARACTERS:
+        return 0
     half = MAX_OPEN_CHARACTERS // 2
     if at_stop := max(source.rfind(stop, half, MAX_OPEN_CHARACTERS) + 1 for stop in "。！？；，、"):
         return at_stop
@@ -291,6 +307,8 @@ def displayable(text: str) -> str:
 
 
 def _cut_marks(run: str) -> str:
+    if not any(map(unicodedata.combining, run)):
+        return run
     kept: list[str] = []
     marks = 0
     for character in run:

@@ -156,6 +156,9 @@ class MessageWidget(QWidget):
         """Show another state of the same message."""
         raise NotImplementedError
 
+    def complete(self) -> None:
+        """Show now what waits for the next turns, because the height must be true."""
+
     def append(self, channel: str, text: str) -> None:
         """A streamed piece; nothing streams into a message that no model writes."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -21,6 +21,7 @@ from app.widgets.buttons import TextButton
 _FOLDED_LINES = 24
 _FOLDED_CHARACTERS = 4000
 _BUBBLE_PX = 560
+_PIECE_CHARACTERS = 6000  # of one's own text that are written in one turn of the event loop
 
 
 class OwnMessage(MessageWidget):
@@ -115,20 +116,42 @@ class PlainText(TextView):
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme)
         self.ideal_width = 0
+        self._rest = ""  # of the text, which the next turns write
+        self._turns = QTimer(self)
+        self._turns.timeout.connect(self._on_turn)
         self.setAccessibleName(tr("Text of your message"))
 
     def show_text(self, text: str) -> None:
+        """Show ``text``: its beginning now, more of a long one with each turn of the event loop."""
         document = self.document()
         document.clear()
-        plain = QTextCharFormat()
-        plain.setFont(self._theme.font())
-        plain.setForeground(self._theme.colour("text"))
         block = QTextBlockFormat()
         block.setLineHeight(self._theme.px(LINE_PX), int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value))
-        cursor = QTextCursor(document)
-        cursor.setBlockFormat(block)
-        cursor.insertText(displayable(text), plain)
+        QTextCursor(document).setBlockFormat(block)
         document.setTextWidth(-1)
+        self._rest = text
+        self._write()
         self.rest_cursor()
         self.ideal_width = int(document.idealWidth()) + 2
         self.updateGeometry()
+
+    def _on_turn(self) -> None:
+        self._write()
+        self.updateGeometry()
+
+    def _write(self) -> None:
+        end = len(self._rest)
+        if end > _PIECE_CHARACTERS:  # at a line's end, or between two words
+            end = _PIECE_CHARACTERS
+            end = max(self._rest.rfind(space, end // 2, end) + 1 for space in "\n ") or end
+        plain = QTextCharFormat()
+        plain.setFont(self._theme.font())
+        plain.setForeground(self._theme.colour("text"))
+        cursor = QTextCursor(self.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.insertText(displayable(self._rest[:end]), plain)
+        self._rest = self._rest[end:]
+        if self._rest:
+            self._turns.start(0)
+        else:
+            self._turns.stop()

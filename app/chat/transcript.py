@@ -214,8 +214,17 @@ class Transcript(QScrollArea):
         widget.results_given.connect(self.results_given)
         widget.asked.connect(self.asked)
         widget.notice.connect(self.notice)
-        widget.grown.connect(self._column.settle)
+        widget.grown.connect(self._on_grown)
         return widget
+
+    def _on_grown(self, widget: MessageWidget) -> None:
+        """A message is higher now; what a person reads below it stays where it is."""
+        bar = self.verticalScrollBar()
+        is_above = not self.is_following and not self._is_adjusting and widget.geometry().bottom() < bar.value()
+        before = widget.height()
+        self._column.settle(widget)
+        if is_above and widget.height() != before:
+            bar.setValue(bar.value() + widget.height() - before)
 
     def _drop(self, widget: MessageWidget) -> None:
         self._column.remove(widget)
@@ -367,6 +376,7 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         while self._num_below:
             self._show_below(_GROW_STEP)
+            self._widgets[0].complete()
             if bar.maximum() >= place.offset_in(self._widgets[0]):
                 break
         bar.setValue(place.offset_in(self._widgets[0]))

@@ -26,6 +26,7 @@ def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.engine_client.MAX_FRAME_MS", 16)
     monkeypatch.setattr("app.engine_client.FRAME_MS", 16)
     monkeypatch.setattr("app.chat.transcript.TURN_S", 3600.0)
+    monkeypatch.setattr("app.chat.answer.TURN_S", 3600.0)
     monkeypatch.setattr("app.chat.transcript.GROW_AFTER_MS", 40)
     monkeypatch.setattr("app.storage.store.CLOSING_WAIT_S", 60.0)
 

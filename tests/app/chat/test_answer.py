@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
@@ -141,6 +141,42 @@ def test_an_answer_streams_and_ends_without_growing(theme: Theme, qtbot: QtBot) 
     answer.show_view(_view("Hello world", stats=STATS))
     assert answer.heightForWidth(700) == height
     assert answer.foot.status == "312 tok/s · first word 0.06 s · 1,148 reused, 56 read · seed 1"
+
+
+def _long_text() -> str:
+    return "\n\n".join(f"Paragraph {number} with **bold** words.\n\n```\nx\n```" for number in range(60))
+
+
+def test_a_long_answer_is_shown_in_turns(theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.chat.answer.TURN_S", 0.0)
+    monkeypatch.setattr("app.chat.answer._MOST_PIECE", 100)
+    answer = Answer(theme, _view(_long_text(), stats=STATS))
+    qtbot.addWidget(answer)
+    assert 0 < len(_text(answer)) < 400, "only the beginning is there at once"
+    assert answer.content == _long_text()
+    qtbot.waitUntil(lambda: "Paragraph 59" in _text(answer))
+    whole = AnswerBody(theme)
+    qtbot.addWidget(whole)
+    whole.push(_long_text())
+    whole.finish()
+    qtbot.waitUntil(lambda: not answer._turns.isActive())
+    assert _shown(answer.body) == _shown(whole)
+
+
+def test_pieces_that_come_meanwhile_wait_for_their_turn(
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.chat.answer.TURN_S", 0.0)
+    monkeypatch.setattr("app.chat.answer._MOST_PIECE", 100)
+    answer = Answer(theme, _view(_long_text(), MessageStatus.STREAMING))
+    qtbot.addWidget(answer)
+    answer.append("answer", "\n\nand the end")
+    answer.show_view(_view(_long_text() + "\n\nand the end.", stats=STATS))
+    qtbot.waitUntil(lambda: _text(answer).endswith("and the end."))
+
+
+def _shown(body: AnswerBody) -> list[str]:
+    return [text.toPlainText() for text in body.texts]
 
 
 def test_the_keyboard_goes_from_an_answer_to_its_actions(theme: Theme, qtbot: QtBot) -> None:

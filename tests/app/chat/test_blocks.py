@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.chat.blocks import Block, BlockKind, BlockStream, displayable, parse_blocks
+from app.chat.blocks import MAX_OPEN_TOKENS, Block, BlockKind, BlockStream, displayable, parse_blocks
 
 WHOLE = """# A heading
 Text with **bold** and <smirk>.
@@ -69,7 +69,7 @@ _PIECES = st.one_of(
 
 
 @given(st.lists(_PIECES, max_size=25))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_the_open_end_is_what_parsing_all_of_it_gives(pieces: list[str]) -> None:
     stream, finished, source = BlockStream(), (), ""
     for piece in pieces:
@@ -81,7 +81,7 @@ def test_the_open_end_is_what_parsing_all_of_it_gives(pieces: list[str]) -> None
 
 
 @given(st.lists(_PIECES, max_size=25))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_is_added_to_a_block_is_what_its_text_got(pieces: list[str]) -> None:
     stream, before = BlockStream(), ()
     for piece in pieces:
@@ -238,3 +238,14 @@ def test_what_breaks_a_line_is_shown_as_its_code_point() -> None:
     assert displayable("tab\tand\nline\r\n") == "tab\tand\nline\n"
     assert len(displayable("e" + "\u0301" * 10_000)) < 20
     assert displayable("नमस्ते 🙂 مرحبا") == "नमस्ते 🙂 مرحبا"
+
+
+@pytest.mark.parametrize("unit", ["word\n", "**b** ", "`c` ", "- item\n", "12. item\n", "> quoted\n", "[a](b) "])
+def test_no_piece_of_any_text_has_much_to_parse_and_write(unit: str) -> None:
+    stream = BlockStream()
+    most = max(
+        sum(1 + len(token.children or ()) for token in block.tokens)
+        for _ in range(MAX_OPEN_TOKENS // 10)
+        for block in stream.push(10 * unit).open
+    )
+    assert most < 1.1 * MAX_OPEN_TOKENS

@@ -385,6 +385,33 @@ def test_a_long_message_is_folded_and_unfolds(transcript: Transcript) -> None:
     assert own.height() < 900
 
 
+def test_a_long_message_is_unfolded_in_turns(transcript: Transcript, qtbot: QtBot) -> None:
+    text = "\n".join(f"line {number}" for number in range(5000))
+    transcript.show_conversation([MessageView(MessageRecord("m", "c", None, Role.USER, text), 0, 1)])
+    own = transcript.widgets[0]
+    assert isinstance(own, OwnMessage)
+    own._unfold.click()
+    shown = own._text.toPlainText()
+    assert len(shown) < len(text) / 5
+    assert text.startswith(shown.rstrip("\n"))
+    qtbot.waitUntil(lambda: own._text.toPlainText() == text)
+    qtbot.waitUntil(lambda: own.height() > 5000 * 10)
+
+
+def test_what_grows_above_moves_nothing_that_is_read(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation(_messages(30))
+    _grown(transcript, qtbot)
+    _wheel(transcript, 900)
+    above = transcript.widgets[3]
+    assert isinstance(above, Answer)
+    read = transcript.widgets[20]
+    place = read.mapTo(transcript, QPoint(0, 0)).y()
+    height = above.height()
+    above._push("\n\nmore\n\nand more")
+    assert above.height() > height
+    assert read.mapTo(transcript, QPoint(0, 0)).y() == place
+
+
 def test_own_text_is_not_interpreted(transcript: Transcript) -> None:
     text = "<b>x</b> **y** ![i](https://h)\n  two"
     transcript.show_conversation([MessageView(MessageRecord("m", "c", None, Role.USER, text), 0, 1)])
