@@ -189,7 +189,6 @@ class MessageFoot(QWidget):
         shown = (self._steps[0], self._versions, self._steps[1])
         return sum(widget.sizeHint().width() + self._spacing for widget in shown)
 
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width() and self._is_active:
