@@ -7,6 +7,7 @@ cannot reach another message. Deltas are put together so that a view repaints at
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -57,9 +58,12 @@ from engine.protocol import (
 
 _log = logging.getLogger(__name__)
 
-FRAME_MS, MAX_FRAME_MS = 33, 100
+FRAME_MS, MAX_FRAME_MS = 33, 80
 SHARE = 0.03
-"""How much of a core's time the window may take from the engine while an answer streams."""
+"""How much of a core's time the window may take from the engine while an answer streams; no picture is later than
+the longest frame, though, or reading along is no pleasure."""
+FREE_FRAME_MS, FREE_SHARE = 16, 0.5
+"""The same where the engine leaves cores to others."""
 SHUTDOWN_S = 0.8  # the app closes in less than a second
 
 RequestEvent = (
@@ -261,6 +265,10 @@ class EngineClient(QObject):
             case ModelLoading():
                 self.model_loading.emit(event)
             case ModelLoaded():
+                leaves_cores = event.info.num_threads < _num_cores()
+                self._mailbox.set_pace(
+                    FREE_FRAME_MS if leaves_cores else FRAME_MS, FREE_SHARE if leaves_cores else SHARE
+                )
                 self.model_loaded.emit(event)
             case ModelLoadFailed():
                 self.model_load_failed.emit(event)
@@ -276,6 +284,13 @@ class EngineClient(QObject):
         for request_id, handler in handlers.items():
             handler(RequestFailed(request_id, tr("The engine ended unexpectedly; start Fireside again.")))
         self.stopped.emit()
+
+
+def _num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def coalesce(events: list[Event]) -> list[Event]:

@@ -57,6 +57,11 @@ class Mailbox(QObject):
         self._timer.timeout.connect(self.deliver)
         self._woken.connect(self._arm, Qt.ConnectionType.QueuedConnection)
 
+    def set_pace(self, interval_ms: int, share: float) -> None:
+        """Deliver as often, and take as much of the time, from now on."""
+        self._least_s, self._share = interval_ms / 1000, share
+        self._interval_s = self._least_s
+
     def post(self, item: Any) -> None:
         """Add an item; callable from any thread, never waits."""
         self._items.put(item)

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
-from app.engine_client import EngineClient, RequestEvent, coalesce
+from app.engine_client import FRAME_MS, FREE_FRAME_MS, FREE_SHARE, SHARE, EngineClient, RequestEvent, coalesce
 from engine.protocol import (
     Channel,
     Delta,
@@ -60,6 +60,20 @@ def test_neighbouring_deltas_are_joined() -> None:
         delta("a", "xyz", 3), delta("a", "t", 4, Channel.REASONING), delta("b", "1", 1), delta("a", "w", 5),
         ModelLoading(Path("m"), LoadPhase.WEIGHTS, 0.2), delta("a", "vu", 7),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("num_cores", "pace"), [(2, (FRAME_MS, SHARE)), (8, (FREE_FRAME_MS, FREE_SHARE))])
+def test_pictures_come_more_often_where_the_engine_leaves_cores_to_others(
+    client: EngineClient, engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch,
+    num_cores: int, pace: tuple[int, float],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("app.engine_client.FRAME_MS", FRAME_MS)
+    monkeypatch.setattr("app.engine_client._num_cores", lambda: num_cores)
+    paces: list[tuple[int, float]] = []
+    monkeypatch.setattr(client._mailbox, "set_pace", lambda *given: paces.append(given))
+    client.load(Path("model.gguf"))
+    client.catch_up()
+    assert paces == [pace], "the model has two threads"
 
 
 def test_the_first_delta_comes_at_once_and_the_rest_at_most_60_times_a_second(
