@@ -21,6 +21,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, BinaryIO, Protocol
 
+from engine.object_files import ObjectCode
+
 MAX_PROCESSES = 4  # each takes some 200 MB
 IDLE_S = 20.0
 _PROGRAM = (
@@ -28,8 +30,6 @@ _PROGRAM = (
     "from engine.kernels.cpu.compile_process import serve; serve()"
 )
 _log = logging.getLogger(__name__)
-
-ObjectCode = tuple[str, bytes]  # symbol and object file
 
 
 class Source(Protocol):

@@ -22,22 +22,17 @@ import importlib.util
 import marshal
 import os
 import re
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-import llvmlite.binding as llvm
 import psutil
 
-from engine.cache_folder import cache_folder
-from engine.kernels.cpu.compile_process import CompilerPool, ObjectCode
+from engine.kernels.cpu.compile_process import CompilerPool
+from engine.object_files import ObjectCode, load_object, machine_text, objects_folder, read_object, write_object
 
 KernelFunction = Callable[[int, int, int, int], None]
 Progress = Callable[[str, float], None]
@@ -45,8 +40,6 @@ Progress = Callable[[str, float], None]
 PROGRESS_TEXT = "preparing the engine, once"
 PACKAGE = "engine.kernels.cpu"
 _LARGE = {"matmul", "matmul_many", "attention", "engine.sampling.kernels"}  # modules whose kernels take longest
-_MAGIC = b"FIREKRN1"
-_STALE_S = 30 * 86400.0
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
@@ -145,11 +138,6 @@ def load_kernels(
     return kernels
 
 
-def kernels_folder() -> Path:
-    """Folder of the object files."""
-    return cache_folder() / "kernels"
-
-
 def source_hash(module: str) -> str:
     """Hash of all that the code of a module's kernels depends on; ``module`` is the full dotted name."""
     digest = hashlib.sha256(_platform_text().encode())
@@ -159,15 +147,7 @@ def source_hash(module: str) -> str:
 
 
 def _platform_text() -> str:
-    return _machine_text() + os.environ.get("FIRESIDE_ISA", "")
-
-
-@cache
-def _machine_text() -> str:
-    """Versions and processor; asked anew for each of 25 kernels they took a third of a load."""
-    features = ",".join(k for k, v in sorted(llvm.get_host_cpu_features().items()) if v)
-    versions = f"numba {metadata.version('numba')} llvmlite {metadata.version('llvmlite')}"
-    return "\n".join((versions, llvm.get_default_triple(), llvm.get_host_cpu_name(), features, ""))
+    return machine_text() + os.environ.get("FIRESIDE_ISA", "")
 
 
 def _module_sources(module: str) -> dict[str, bytes]:
@@ -203,19 +183,18 @@ def _read_source(name: str) -> bytes | None:
 
 
 class _Loader:
-    """Owner of the process's execution engine and of the kernels in it. Callers hold ``lock``."""
+    """Owner of the process's kernels. Callers hold ``lock``."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._kernels: dict[str, Kernel] = {}
-        self._engine: Any = None
         self._compilers = CompilerPool(psutil.cpu_count(logical=False) or 1)
         self._compiling: dict[str, Future[ObjectCode]] = {}
 
     def find(self, source: KernelSource) -> Kernel | None:
         """The kernel, if it is loaded or in the cache."""
         kernel = self._kernels.get(source.name)
-        if kernel is None and (entry := _read_object(_object_path(source))) is not None:
+        if kernel is None and (entry := read_object(_object_path(source))) is not None:
             kernel = self._add(source, *entry)
         return kernel
 
@@ -235,7 +214,7 @@ class _Loader:
         with self.lock:
             kernel = self._kernels.get(source.name)
             if kernel is None:
-                _write_object(_object_path(source), symbol, content)
+                write_object(_object_path(source), symbol, content)
                 kernel = self._add(source, symbol, content)
             return kernel
 
@@ -243,21 +222,12 @@ class _Loader:
         kernel = self.find(source)
         if kernel is None:
             symbol, code = _compile(resolve())
-            _write_object(_object_path(source), symbol, code)
+            write_object(_object_path(source), symbol, code)
             kernel = self._add(source, symbol, code)
         return kernel
 
     def _add(self, source: KernelSource, symbol: str, code: bytes) -> Kernel:
-        if self._engine is None:
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            machine = llvm.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
-        kernel = Kernel(source.name, self._engine.get_function_address(symbol))
-        if kernel.address == 0:
-            raise RuntimeError(f"the code of kernel {source.name} did not load")
+        kernel = Kernel(source.name, load_object(symbol, code))
         self._kernels[source.name] = kernel
         return kernel
 
@@ -273,41 +243,4 @@ def _compile(function: KernelFunction) -> tuple[str, bytes]:
 
 
 def _object_path(source: KernelSource) -> Path:
-    return kernels_folder() / f"{source.name}-{source_hash(source.module_name)}.o"
-
-
-def _read_object(path: Path) -> tuple[str, bytes] | None:
-    """Symbol and code, or None when the file is absent or damaged."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    magic, digest, payload = content[:8], content[8:40], content[40:]
-    if magic != _MAGIC or hashlib.sha256(payload).digest() != digest:
-        return None
-    symbol, _, code = payload.partition(b"\0")
-    return symbol.decode(), code
-
-
-def _write_object(path: Path, symbol: str, code: bytes) -> None:
-    """Keep an object file for the next start; a folder that cannot be written is no error."""
-    payload = symbol.encode() + b"\0" + code
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_stale(path)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-        temporary.replace(path)
-    except OSError:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-
-
-def _remove_stale(path: Path) -> None:
-    """Remove other versions of a kernel that are a month old; another build may use younger ones."""
-    name = path.name.rpartition("-")[0]
-    for other in path.parent.glob(f"{name}-*.o"):
-        if other != path and time.time() - other.stat().st_mtime > _STALE_S:
-            other.unlink(missing_ok=True)
+    return objects_folder() / f"{source.name}-{source_hash(source.module_name)}.o"

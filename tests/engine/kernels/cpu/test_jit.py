@@ -66,17 +66,6 @@ def test_hash_covers_what_a_module_imports(monkeypatch: pytest.MonkeyPatch) -> N
     assert jit.source_hash(name) != before
 
 
-def test_old_versions_are_removed_and_young_ones_kept(tmp_path: Path) -> None:
-    old, young, new = (tmp_path / f"norm-rms_norm-{version}.o" for version in ("1", "2", "3"))
-    other = tmp_path / "norm-rms_norm_wide-1.o"
-    for path in (old, young, other):
-        path.write_bytes(b"")
-    os.utime(old, (0, 0))
-    jit._write_object(new, "symbol", b"code")
-    assert sorted(tmp_path.iterdir()) == sorted([young, other, new])
-    assert jit._read_object(new) == ("symbol", b"code")
-
-
 def test_kernel_gets_its_four_arguments() -> None:
     slot = np.zeros(1, np.int64)
     jit.compile_kernel(_store_arguments)(slot.ctypes.data, 7, 2, 3)
