@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app import translation
 from app.context import AppContext
+from app.crash_banner import show_recovery
 from app.engine_client import Engine
 from app.late_engine import LateEngine
 from app.logs import install_exception_hooks, start_logging
@@ -96,8 +97,7 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
     application.file_opened.connect(controller.load_model)
     application.applicationStateChanged.connect(on_state)
     application.aboutToQuit.connect(context.close)
-    if (offer := context.recovery(model)) is not None:
-        window.banner.show_text(offer.text, action_name=offer.action_name, action=offer.action)
+    show_recovery(window.banner, context, model)
     FirstPaint(window, on_painted)
     window.show()
     try:

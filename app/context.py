@@ -181,10 +181,13 @@ class AppContext(QObject):
             self.completed.connect(action)
 
     def recovery(self, model: Path | None = None) -> Offer | None:
-        """What to offer after a run that did not end by itself; ``model`` is the one that the person named."""
+        """What to offer after a run that did not end by itself; ``model`` is the one that the person named.
+
+        Once a model is loaded nothing says that none was.
+        """
         if not self.is_after_crash:
             return None
-        has_model = model is not None
+        has_model = model is not None or self.session.info is not None
         text = (
             tr("Fireside did not end by itself last time.")
             if has_model

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytestqt.qtbot import QtBot
+
+from app.crash_banner import show_recovery
 from app.run_marker import RunMarker
 from app.storage.conversations import save_message
 from app.storage.records import MessageRecord, MessageStatus
+from app.theme import Theme
+from app.widgets.notice_bar import NoticeBar
 from engine.protocol import LoadModel, Role
 from tests.app.conftest import Bench, BenchMaker
 
@@ -90,3 +95,30 @@ def test_the_marker_of_an_unwritable_folder(tmp_path: Path) -> None:
     marker = RunMarker(tmp_path / "file" / "running.txt")
     assert marker.begin() is False
     marker.end()
+
+
+def test_the_banner_says_no_longer_that_no_model_was_loaded_once_one_is(
+    make_bench: BenchMaker, theme: Theme, qtbot: QtBot
+) -> None:
+    path = _model_file(make_bench)
+    first = make_bench(str(path))
+    first.ask("Tell me", "one")
+    record = MessageRecord(
+        "half", first.controller.current_id, None, Role.ASSISTANT, "half", status=MessageStatus.STREAMING
+    )
+    first.context.store.write(lambda connection: save_message(connection, record))
+    _crash(make_bench, first)
+
+    second = make_bench(None)
+    banner, dismissed = NoticeBar(theme), NoticeBar(theme)
+    for bar in (banner, dismissed):
+        qtbot.addWidget(bar)
+        show_recovery(bar, second.context)
+    assert "no model was loaded" in banner.text
+    dismissed.hide()
+    with qtbot.waitSignal(second.controller.model_loaded):
+        second.controller.load_model(str(path))
+    assert "no model was loaded" not in banner.text
+    assert "“Tell me”" in banner.text, "what the last answer had come to is offered as before"
+    assert not banner.isHidden()
+    assert dismissed.isHidden()
