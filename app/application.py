@@ -110,14 +110,14 @@ def chat_steps(window: MainWindow, context: AppContext, model: Path | None) -> l
     """What brings the last chat into a window that stands: each takes a few hundredths of a second."""
     transcript = window.chat_page.transcript
 
-    def make_parser() -> None:
+    def parse_first() -> None:
         from app.chat.blocks import BlockStream
 
-        BlockStream()
+        BlockStream().push("A word, for which the parser and its plain data are made.")
 
     return [
         *(partial(importlib.import_module, name) for name in _CHAT_MODULES),
-        make_parser,
+        parse_first,
         transcript.viewport,  # Qt's classes of widgets become Python's when one of them is first asked for
         lambda: len(context.controller.current_messages),
         partial(context.open, model),

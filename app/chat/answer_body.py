@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.chat.block_views import ProseView, TableView
@@ -19,6 +19,9 @@ _MAX_BLOCKS_PER_VIEW = 60
 
 _MAX_CARDS = 150
 """Code blocks and tables of one answer; a model that repeats itself writes thousands."""
+
+_SPARE_KINDS = (BlockKind.CODE, BlockKind.PROSE)
+_PREPARE_MS = 20
 
 _View = ProseView | CodeCard | TableView
 
@@ -39,6 +42,10 @@ class AnswerBody(GrowingColumn):
         self._views: list[_View] = []
         self._first_open = 0  # index of the first view that may still change
         self._is_streaming = False
+        self._spares: dict[BlockKind, _View] = {}  # made ahead, between two pictures
+        self._prepares = QTimer(self)
+        self._prepares.setSingleShot(True)
+        self._prepares.timeout.connect(self._prepare)
 
     def push(self, text: str) -> None:
         """Add a piece of the answer."""
@@ -46,10 +53,16 @@ class AnswerBody(GrowingColumn):
         update = self._stream.push(text)
         if not self._grow(update):
             self._show(update.finished, update.open)
+        if len(self._spares) < len(_SPARE_KINDS) and not self._prepares.isActive():
+            self._prepares.start(_PREPARE_MS)
 
     def finish(self) -> None:
         """The answer ended; nothing moves but the caret."""
         self._is_streaming = False
+        self._prepares.stop()
+        for spare in self._spares.values():
+            spare.deleteLater()
+        self._spares.clear()
         update = self._stream.finish()
         if update.finished:
             self._show(update.finished, ())
@@ -114,7 +127,8 @@ class AnswerBody(GrowingColumn):
             position = self._close_prose(position)
         view = self._views[position] if position < len(self._views) else None
         if not isinstance(view, _VIEWS[kind]):
-            view = self._insert(_VIEWS[kind](self._theme), position)
+            spare = self._spares.pop(kind) if kind in self._spares else _VIEWS[kind](self._theme)
+            view = self._insert(spare, position)
         if isinstance(view, ProseView):
             view.update_blocks([block for block, done in run if done], [block for block, done in run if not done])
         else:
@@ -127,6 +141,16 @@ class AnswerBody(GrowingColumn):
         self._views.insert(position, view)
         self.insert(position, view)
         return view
+
+    def _prepare(self) -> None:
+        """Make the next card or text before it is wanted: with its looks, that takes as long as a whole picture."""
+        if not self._is_streaming or not self.isVisible():
+            return
+        kind = next((kind for kind in _SPARE_KINDS if kind not in self._spares), None)
+        if kind is not None:
+            spare = self._spares[kind] = _VIEWS[kind](self._theme, self)
+            for part in (spare, *spare.findChildren(QWidget)):
+                part.ensurePolished()
 
     def _num_frozen(self, position: int) -> int:
         view = self._views[position] if position < len(self._views) else None
