@@ -138,7 +138,7 @@ class Answer(MessageWidget):
         """Show another state of the same message; text that is there already is not drawn again."""
         self.view = view
         record = view.record
-        is_streaming = record.status is MessageStatus.STREAMING
+        is_streaming = self.body.has_caret = record.status is MessageStatus.STREAMING
         if record.reasoning and len(record.reasoning) > len(self._reasoning):
             self._append_reasoning(record.reasoning[len(self._reasoning) :])
         if is_streaming and self._is_finished:
@@ -257,6 +257,7 @@ class Answer(MessageWidget):
         self._column.removeWidget(self.body)
         self.body.deleteLater()
         self.body = AnswerBody(self._theme)
+        self.body.has_caret = self.view.record.status is MessageStatus.STREAMING
         self.body.notice.connect(self.notice)
         self.edited = self.body
         self._column.insertWidget(place, self.body)
@@ -283,6 +284,11 @@ class Answer(MessageWidget):
         if not self._turns.isActive():
             self._show_more()
 
+    @property
+    def _is_short(self) -> bool:
+        """Whether nobody shall see that the text comes in pieces."""
+        return len(self._pushed) <= _MOST_PIECE and self._pushed.count("```") <= 2 * _MOST_FENCES
+
     def _show_more(self) -> None:
         """Show what waits, for as long as nobody notices; the rest in the next turn."""
         began = now = time.perf_counter()
@@ -295,7 +301,7 @@ class Answer(MessageWidget):
             before, now = now, time.perf_counter()
             size = self._piece_size * 2 if now - before < TURN_S / 2 else self._piece_size // 2
             self._piece_size = min(max(size, _LEAST_PIECE), _MOST_PIECE)
-            if now - began >= TURN_S:
+            if now - began >= TURN_S and not self._is_short:
                 break
         if self._num_shown < len(self._pushed):
             self._turns.start(0)

@@ -29,6 +29,9 @@ _View = ProseView | CodeCard | TableView
 class AnswerBody(GrowingColumn):
     """Shows Markdown that is pushed piece by piece. Finished blocks are never touched again.
 
+    Attributes:
+        has_caret: it shows where it grows; False where all of the text is known and only comes in pieces.
+
     Signals:
         notice(text): a code block could not be saved.
     """
@@ -42,6 +45,7 @@ class AnswerBody(GrowingColumn):
         self._views: list[_View] = []
         self._first_open = 0  # index of the first view that may still change
         self._is_streaming = False
+        self.has_caret = True
         self._spares: dict[BlockKind, _View] = {}  # made ahead, between two pictures
         self._prepares = QTimer(self)
         self._prepares.setSingleShot(True)
@@ -169,7 +173,7 @@ class AnswerBody(GrowingColumn):
     def _place_caret(self) -> None:
         for view in self._views[max(0, self._first_open - 1) :]:
             if not isinstance(view, TableView):
-                view.set_caret(self._is_streaming and view is self._views[-1])
+                view.set_caret(self.has_caret and self._is_streaming and view is self._views[-1])
 
 
 _Run = list[tuple[Block, bool]]

@@ -170,6 +170,7 @@ def test_a_long_answer_is_shown_in_turns(theme: Theme, qtbot: QtBot, monkeypatch
     qtbot.addWidget(answer)
     assert 0 < len(_text(answer)) < 400, "only the beginning is there at once"
     assert answer.content == _long_text()
+    assert not any(text._has_caret for text in answer.body.texts), "nobody writes it any more"
     qtbot.waitUntil(lambda: "Paragraph 59" in _text(answer))
     whole = AnswerBody(theme)
     qtbot.addWidget(whole)
@@ -177,6 +178,13 @@ def test_a_long_answer_is_shown_in_turns(theme: Theme, qtbot: QtBot, monkeypatch
     whole.finish()
     qtbot.waitUntil(lambda: not answer._turns.isActive())
     assert _shown(answer.body) == _shown(whole)
+
+
+def test_a_short_answer_is_there_at_once(theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.chat.answer.TURN_S", 0.0)
+    answer = Answer(theme, _view("word " * 250 + "and the end", stats=STATS))
+    qtbot.addWidget(answer)
+    assert _text(answer).endswith("and the end")
 
 
 def test_pieces_that_come_meanwhile_wait_for_their_turn(
