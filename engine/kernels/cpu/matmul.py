@@ -70,7 +70,7 @@ def matmul_functions(tensor_type: TensorType) -> tuple[Matvec, Gemm]:
     """A thread's share of a MATMUL of few and of many rows, to be inlined into kernels."""
     if tensor_type in FLOAT_LOADS:
         return make_float_matvec(tensor_type), make_float_gemm(tensor_type)
-    return make_matvec(_unit(tensor_type), tensor_type.name), make_gemm(weight_type(tensor_type))
+    return make_matvec(_unit(tensor_type), tensor_type), make_gemm(weight_type(tensor_type))
 
 
 def _unit(tensor_type: TensorType) -> Unit:

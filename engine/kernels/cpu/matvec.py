@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.matvec_lanes import lane_rows
-from engine.kernels.cpu.matvec_pairs import pair_rows
+from engine.kernels.cpu.matvec_pairs import PAIR_VALUES, pair_rows
 from engine.kernels.cpu.operands import MATMUL_COUNTER, MATMUL_ROWS
 from engine.kernels.cpu.simd import atomic_add, inline, load_i64
 from engine.kernels.cpu.units import Unit
@@ -36,9 +37,10 @@ def small_chunk(rows: int, num_threads: int) -> Any:
     return (rest + 2 * num_threads - 1) // (2 * num_threads)
 
 
-def make_matvec(unit: Unit, name: str) -> Matvec:
+def make_matvec(unit: Unit, tensor_type: TensorType) -> Matvec:
     """The function that computes a thread's share of a MATMUL with few tokens."""
-    one, several = pair_rows(unit) if ISA is InstructionSet.AVX2 else lane_rows(unit)
+    has_tails = tensor_type.block_size < PAIR_VALUES
+    one, several = pair_rows(unit, has_tails) if ISA is InstructionSet.AVX2 else lane_rows(unit)
 
     def matvec(op: int, scratch: int, num_tokens: int, thread: int, num_threads: int) -> None:
         rows, counter = load_i64(op + 8 * MATMUL_ROWS), load_i64(op + 8 * MATMUL_COUNTER)
@@ -56,5 +58,5 @@ def make_matvec(unit: Unit, name: str) -> Matvec:
             else:
                 several(op, scratch, first, end, num_tokens)
 
-    matvec.__name__ = f"matvec_{name.lower()}"
+    matvec.__name__ = f"matvec_{tensor_type.name.lower()}"
     return inline(matvec)
