@@ -10,6 +10,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextBlockFormat,
     QTextCursor,
+    QTextTable,
 )
 from PySide6.QtWidgets import (
     QTextBrowser,
@@ -19,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.chat.blocks import Block, displayable
 from app.chat.maths import Formula
 from app.chat.maths_text import replace_formula, shared_setter
-from app.chat.prose import IS_RULE, QUOTE_LEVEL, ProseWriter
+from app.chat.prose import IS_RULE, QUOTE_LEVEL, ProseWriter, TableRow, table_rows
 from app.chat.text_view import TextView
 from app.theme import Theme
 from app.translation import tr
@@ -111,23 +112,44 @@ class TableView(TextView):
         super().__init__(theme, parent)
         self._writer = ProseWriter(theme)
         self._num_columns = 1
+        self._table: QTextTable | None = None
+        self._shown: list[list[tuple[str, str]]] = []  # the source of its cells, and their styles
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setAccessibleName(tr("Table"))
         shared_setter().was_set.connect(self._on_formula)
 
     def set_block(self, block: Block) -> None:
-        """Show the table of ``block``."""
-        self.document().clear()
+        """Show the table of ``block``; rows that stand there already are not written again."""
+        rows = table_rows(block.tokens) or [[]]
+        shown = [[(token.content, style) for token, style in row] for row in rows]
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
-        self._num_columns = self._writer.write_table(cursor, block.tokens)
+        if self._table is None or len(shown) < len(self._shown) or shown[0] != self._shown[0]:
+            self._table, first = self._make_table(cursor, rows), 0
+        else:
+            same = (before == after for before, after in zip(self._shown, shown))
+            first = next((index for index, is_same in enumerate(same) if not is_same), len(self._shown))
+            if len(shown) > len(self._shown):
+                self._table.appendRows(len(shown) - len(self._shown))
+                first = min(first, len(self._shown) - 1)  # under the row that was the last one is a line now
+        self._shown = shown
+        for index in range(first, len(rows)):
+            self._writer.write_row(self._table, index, rows[index], is_last=index == len(rows) - 1)
+        cursor.endEditBlock()
+        self.rest_cursor()
+        self.updateGeometry()
+
+    def _make_table(self, cursor: QTextCursor, rows: Sequence[TableRow]) -> QTextTable:
+        self._table = None
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.removeSelectedText()
+        self._num_columns = max(1, max(map(len, rows)))
+        table = self._writer.make_table(cursor, len(rows), self._num_columns)
         cursor.movePosition(QTextCursor.MoveOperation.End)
         after = QTextBlockFormat()
         after.setLineHeight(1, int(QTextBlockFormat.LineHeightTypes.FixedHeight.value))
         cursor.setBlockFormat(after)
-        cursor.endEditBlock()
-        self.rest_cursor()
-        self.updateGeometry()
+        return table
 
     def _on_formula(self, formula: Formula) -> None:
         if replace_formula(self.document(), formula, self._theme):

@@ -22,6 +22,7 @@ from PySide6.QtGui import (
     QTextLength,
     QTextList,
     QTextListFormat,
+    QTextTable,
     QTextTableCellFormat,
     QTextTableFormat,
 )
@@ -61,6 +62,24 @@ class _Item:
 class _State:
     lists: list[_Item] = field(default_factory=list)
     quotes: int = 0
+
+
+TableRow = list[tuple["Token", str]]
+"""The cells of a row: the token of what is inside, and the style that has its alignment."""
+
+
+def table_rows(tokens: Sequence[Token]) -> list[TableRow]:
+    """The rows of a table's tokens, its head first."""
+    rows: list[TableRow] = []
+    alignment = ""
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type in {"th_open", "td_open"}:
+            alignment = str(token.attrGet("style") or "")
+        elif token.type == "inline":
+            rows[-1].append((token, alignment))
+    return rows
 
 
 class ProseWriter:
@@ -141,34 +160,27 @@ class ProseWriter:
             elif token.content:
                 self._write_text(cursor, token.content, formats[-1])
 
-    def write_table(self, cursor: QTextCursor, tokens: Sequence[Token]) -> int:
-        """Write a table into an empty document; gives its number of columns."""
-        rows: list[list[tuple[Token, str]]] = []
-        alignment = ""
-        for token in tokens:
-            if token.type == "tr_open":
-                rows.append([])
-            elif token.type in {"th_open", "td_open"}:
-                alignment = str(token.attrGet("style") or "")
-            elif token.type == "inline":
-                rows[-1].append((token, alignment))
-        columns = max(1, max(map(len, rows), default=1))
-        table = cursor.insertTable(max(1, len(rows)), columns, self._table_format())
-        for row, cells in enumerate(rows):
-            for column, (token, style) in enumerate(cells):
-                cell = table.cellAt(row, column)
-                cell.setFormat(self._cell_format(is_last_row=row == len(rows) - 1))
-                inside = cell.firstCursorPosition()
-                block = QTextBlockFormat()
-                block.setAlignment(_alignment(style))
-                block.setLineHeight(self._theme.px(LINE_PX), _AT_LEAST)
-                inside.setBlockFormat(block)
-                text = QTextCharFormat(self._plain)
-                if row == 0:
-                    text.setFontWeight(QFont.Weight.DemiBold)
-                    text.setForeground(QBrush(self._theme.colour("muted")))
-                self.write_inline(inside, token.children or (), text)
-        return columns
+    def make_table(self, cursor: QTextCursor, num_rows: int, num_columns: int) -> QTextTable:
+        """Put an empty table into an empty document."""
+        return cursor.insertTable(num_rows, num_columns, self._table_format())
+
+    def write_row(self, table: QTextTable, index: int, cells: TableRow, *, is_last: bool) -> None:
+        """Write a row of a table, in place of what it holds; the first one is the head."""
+        for column, (token, style) in enumerate(cells):
+            cell = table.cellAt(index, column)
+            cell.setFormat(self._cell_format(is_last_row=is_last))
+            inside = cell.firstCursorPosition()
+            inside.setPosition(cell.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor)
+            inside.removeSelectedText()
+            block = QTextBlockFormat()
+            block.setAlignment(_alignment(style))
+            block.setLineHeight(self._theme.px(LINE_PX), _AT_LEAST)
+            inside.setBlockFormat(block)
+            text = QTextCharFormat(self._plain)
+            if index == 0:
+                text.setFontWeight(QFont.Weight.DemiBold)
+                text.setForeground(QBrush(self._theme.colour("muted")))
+            self.write_inline(inside, token.children or (), text)
 
     # ------------------------------------------------------------------------------------------ blocks
 

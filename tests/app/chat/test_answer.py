@@ -13,6 +13,7 @@ from app.chat.blocks import BlockKind, BlockStream
 from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
 from app.chat.message_actions import ANSWER_ACTIONS, WORDS, MessageAction
+from app.chat.prose import ProseWriter
 from app.chat.tool_card import ToolCard
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
@@ -77,6 +78,40 @@ def test_the_next_views_are_made_between_two_pictures(body: AnswerBody, qtbot: Q
     body.finish()
     assert body._spares == {}
     qtbot.waitUntil(lambda: len(body.findChildren(CodeCard)) == 1)
+
+
+def test_a_streamed_table_is_the_one_that_loading_gives(theme: Theme, qtbot: QtBot, body: AnswerBody) -> None:
+    rows = "".join(f"| *r{number}* | {number} | `c` |\n" for number in range(8))
+    text = "| name | n | code |\n|:--|--:|:-:|\n" + rows + "| short |\n\nend\n"
+    for character in text:
+        body.push(character)
+    body.finish()
+    whole = AnswerBody(theme)
+    qtbot.addWidget(whole)
+    whole.push(text)
+    whole.finish()
+    streamed, loaded = body.views[0], whole.views[0]
+    assert isinstance(streamed, TableView)
+    assert isinstance(loaded, TableView)
+    assert streamed.document().toHtml() == loaded.document().toHtml()
+
+
+def test_rows_of_a_table_that_stand_are_not_written_again(
+    body: AnswerBody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body.push("| a |\n|--|\n" + "".join(f"| {number} |\n" for number in range(20)))
+    written: list[int] = []
+    write = ProseWriter.write_row
+    monkeypatch.setattr(
+        ProseWriter,
+        "write_row",
+        lambda writer, table, index, cells, *, is_last: (
+            written.append(index),
+            write(writer, table, index, cells, is_last=is_last),
+        ),
+    )
+    body.push("| one more |\n")
+    assert written == [20, 21]
 
 
 def test_streamed_and_loaded_answers_look_the_same(theme: Theme, qtbot: QtBot, body: AnswerBody) -> None:
