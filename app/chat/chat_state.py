@@ -5,7 +5,7 @@ The base of the controller, which adds what a person can do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
 
@@ -121,7 +121,7 @@ class ChatState(QObject):
     # ------------------------------------------------------------------------------------ what there is
 
     @property
-    def conversations(self) -> list[ConversationRecord]:
+    def conversations(self) -> Sequence[ConversationRecord]:
         return self._collection.visible()
 
     @property

@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -56,6 +57,7 @@ class ConversationCollection(QObject):
         self.folders = Folders(store, settings, self)
         self.trash = Trash(store, self)
         self._records = {record.id: self._placed(record) for record in store.read_conversations()}
+        self._visible: tuple[ConversationRecord, ...] | None = None  # None once anything that it is made of differs
         self._trees: dict[str, Conversation] = {}
         self._unsaved: set[str] = set()
         self._search_words: tuple[str, ...] = ()
@@ -73,17 +75,25 @@ class ConversationCollection(QObject):
         """The conversation's fields; raises KeyError for an unknown or deleted one."""
         return self._records[conversation_id]
 
-    def visible(self) -> list[ConversationRecord]:
+    def visible(self) -> Sequence[ConversationRecord]:
         """What the list shows: pinned first, then the last written first; while searching only what was found.
 
-        Found is a conversation that has each word in its title or in one of its messages.
+        Found is a conversation that has each word in its title or in one of its messages. As long as nothing
+        changes it is the same object.
         """
+        if self._visible is None:
+            self._visible = self._find_visible()
+        return self._visible
+
+    def _find_visible(self) -> tuple[ConversationRecord, ...]:
         records = [record for record in self._records.values() if record.active_leaf_id is not None]
         for word in self._search_words:
             found = self._found.get(word, {})
             wanted = word.casefold()
             records = [record for record in records if record.id in found or wanted in record.title.casefold()]
-        return sorted(records, key=lambda record: (not record.is_pinned, -record.updated_at))
+        records.sort(key=attrgetter("updated_at"), reverse=True)
+        records.sort(key=attrgetter("is_pinned"), reverse=True)  # and otherwise as they are
+        return tuple(records)
 
     def tree(self, conversation_id: str) -> Conversation:
         """The conversation with its messages, read once; raises KeyError for an unknown or deleted one."""
@@ -99,7 +109,7 @@ class ConversationCollection(QObject):
                 return record
         now = time.time()
         record = ConversationRecord(new_id(), UNTITLED, now, now, options=self._new_options())
-        self._records[record.id] = record
+        self._put(record)
         return record
 
     @property
@@ -124,7 +134,7 @@ class ConversationCollection(QObject):
         words = tuple(dict.fromkeys(text.split()))
         if words == self._search_words:
             return
-        self._search_words = words
+        self._search_words, self._visible = words, None
         self._found = {word: found for word, found in self._found.items() if word in words}
         if missing := [word for word in words if word not in self._found]:
             self._store.find(missing, lambda found: self._on_found(words, found))
@@ -155,7 +165,7 @@ class ConversationCollection(QObject):
 
     def add(self, conversation: Conversation, also: Write | None = None) -> None:
         """Take in a whole conversation from elsewhere, and store it together with ``also``."""
-        self._records[conversation.record.id] = conversation.record
+        self._put(conversation.record)
         self._trees[conversation.record.id] = conversation
         self.save(conversation, conversation.messages(), also=also)
 
@@ -225,6 +235,7 @@ class ConversationCollection(QObject):
         self.flush_draft()
         for conversation_id in conversation_ids:
             if (record := self._records.pop(conversation_id, None)) is not None:
+                self._visible = None
                 self.trash.put(record)
         self.changed.emit()
 
@@ -234,7 +245,7 @@ class ConversationCollection(QObject):
         for conversation_id in conversation_ids:
             if (record := self.trash.take(conversation_id)) is not None:
                 tree = self._trees.get(conversation_id)
-                self._records[conversation_id] = tree.record if tree is not None else record
+                self._put(tree.record if tree is not None else record)
                 restored.append(conversation_id)
         if restored:
             self.changed.emit()
@@ -249,9 +260,13 @@ class ConversationCollection(QObject):
         if record.id in self.trash:
             self.trash.update(record)
         else:
-            self._records[record.id] = record
+            self._put(record)
         if record.id in self._trees:
             self._trees[record.id].record = record
+
+    def _put(self, record: ConversationRecord) -> None:
+        self._records[record.id] = record
+        self._visible = None
 
     def _save_draft(self) -> None:
         if (record := self._records.get(self._draft_id)) is not None:
@@ -260,6 +275,7 @@ class ConversationCollection(QObject):
     def _on_found(self, words: tuple[str, ...], found: dict[str, dict[str, str]]) -> None:
         if words == self._search_words:
             self._found.update(found)
+            self._visible = None
             self.changed.emit()
 
     def _on_folder_deleted(self, folder: FolderRecord) -> None:

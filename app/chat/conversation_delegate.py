@@ -40,9 +40,7 @@ class ConversationDelegate(QStyledItemDelegate):
         self.drop_target = QPersistentModelIndex()
 
     def sizeHint(self, _option: QStyleOptionViewItem, index: _Index) -> QSize:
-        is_heading = bool(index.data(IS_HEADING))
-        if is_heading:
-            return QSize(10, self._theme.px(26 if index.row() == 0 else 33))
+        # All alike but excerpts: the list asks only one row then.
         return QSize(10, self._theme.px(56 if index.data(EXCERPT) else 35))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:

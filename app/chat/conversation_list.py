@@ -37,8 +37,8 @@ from app.chat.conversation_list_model import (
     NO_SEARCH,
     ConversationListModel,
     Search,
-    Shelf,
 )
+from app.chat.conversation_rows import Shelf
 from app.storage.records import ConversationRecord
 from app.theme import Theme
 from app.translation import tr
@@ -75,7 +75,7 @@ class ConversationList(QListView):
         self._delegate = ConversationDelegate(theme, self)
         self.setItemDelegate(self._delegate)
         self.setMouseTracking(True)
-        self.setUniformItemSizes(False)
+        self.setUniformItemSizes(True)
         self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
@@ -106,8 +106,34 @@ class ConversationList(QListView):
         """Show other rows; what was chosen stays chosen as far as it is still there."""
         self._shelves = tuple(shelves)
         chosen = self.chosen_ids
-        if self._model.show_records(records, busy_ids, shelves, search) and len(chosen) > 1:
+        at_top = self._rows_at_top()
+        self.setUniformItemSizes(not search.excerpts)  # asking each row for its height takes longest of all
+        self._model.show_records(records, busy_ids, shelves, search)
+        if len(chosen) > 1 and self.chosen_ids != chosen:
             self._choose(chosen)
+        self._scroll_back(at_top)
+
+    def _rows_at_top(self) -> list[tuple[QPersistentModelIndex, int]]:
+        """The first rows in sight and where they are, while the list is scrolled down."""
+        if self.verticalScrollBar().value() == 0:
+            return []
+        first = self.indexAt(QPoint(self.viewport().width() // 2, 0)).row()
+        indices = [self._model.index(row) for row in range(max(0, first), first + 3)]
+        return [
+            (QPersistentModelIndex(index), self.visualRect(index).top()) for index in indices if index.isValid()
+        ]
+
+    def _scroll_back(self, at_top: Sequence[tuple[QPersistentModelIndex, int]]) -> None:
+        """Let what was in sight stay where it was, though rows came or went above; one of them may have moved."""
+        if not at_top:
+            return
+        self.executeDelayedItemsLayout()
+        steps = [
+            self.visualRect(self._model.index(index.row())).top() - top for index, top in at_top if index.isValid()
+        ]
+        if step := min(steps, key=abs, default=0):
+            bar = self.verticalScrollBar()
+            bar.setValue(bar.value() + step)
 
     def select(self, conversation_id: str) -> None:
         """Mark the conversation that is open; a choice of several that it belongs to stays."""

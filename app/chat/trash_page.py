@@ -17,7 +17,8 @@ from PySide6.QtWidgets import (
 
 from app.chat.blocks import displayable
 from app.chat.controller import ChatController
-from app.chat.conversation_list_model import CONVERSATION_ID, WHEN, when
+from app.chat.conversation_list_model import CONVERSATION_ID, WHEN
+from app.chat.conversation_rows import when
 from app.chat.trash import KEPT_DAYS, Trash, days_left
 from app.storage.records import TrashRecord
 from app.theme import Theme

@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QVBoxLayout, QWidge
 
 from app.chat.controller import ChatController
 from app.chat.conversation_list import ConversationList
-from app.chat.conversation_list_model import Search, Shelf
+from app.chat.conversation_list_model import Search
+from app.chat.conversation_rows import Shelf
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import IconButton, LookButton
@@ -106,6 +107,7 @@ class Sidebar(QWidget):
         self._clock = QTimer(self)
         self._clock.setInterval(_REFRESH_TIMES_MS)
         self._clock.timeout.connect(self._refresh)
+        self._clock.timeout.connect(self.list.viewport().update)  # the times beside the titles
         self._clock.start()
         self._wire()
         self._apply_metrics()

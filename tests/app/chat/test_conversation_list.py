@@ -19,10 +19,8 @@ from app.chat.conversation_list_model import (
     IS_FOLDER,
     IS_HEADING,
     Search,
-    Shelf,
-    group_of,
-    when,
 )
+from app.chat.conversation_rows import Shelf, group_of, when
 from app.storage.records import ConversationRecord, FolderRecord
 from app.theme import Theme
 
