@@ -149,9 +149,17 @@ class Conversations:
             restoration.cancel()
 
     def explain(
-        self, request_id: str, conversation_id: str, token_ids: Sequence[int], num_reused_tokens: int
+        self,
+        request_id: str,
+        conversation_id: str,
+        token_ids: Sequence[int],
+        num_reused_tokens: int,
+        num_dropped: int = 0,
     ) -> Reuse:
-        """For when a prompt of which ``num_reused_tokens`` are in the KV cache is about to be read."""
+        """For when a prompt of which ``num_reused_tokens`` are in the KV cache is about to be read.
+
+        It is without the ``num_dropped`` oldest messages of its conversation.
+        """
         restoration = self._opened.pop(request_id, None)
         if not conversation_id:
             return Reuse()
@@ -159,9 +167,12 @@ class Conversations:
         if restoration is not None:
             end = min(num_reused_tokens, restoration.num_tokens)
             num_snapshot_tokens = max(0, end - restoration.num_tokens_before)
-        reason, num_lost = self._history.explain(conversation_id, token_ids, num_reused_tokens)
+        reason, num_lost = self._history.explain(conversation_id, token_ids, num_reused_tokens, num_dropped)
         num_left = max(0, len(token_ids) - 1 - num_reused_tokens)
-        if restoration is not None and restoration.is_damaged:
+        has_damage = self._snapshots is not None and self._snapshots.take_damage(conversation_id)
+        if (restoration is not None and restoration.is_damaged) or (
+            has_damage and reason is RereadReason.FIRST_TIME  # else what this engine has read tells why
+        ):
             return Reuse(num_snapshot_tokens, RereadReason.DAMAGED, max(num_lost, num_left))
         if reason is RereadReason.FIRST_TIME and restoration is not None:
             reason = RereadReason.NOTHING
@@ -175,11 +186,16 @@ class Conversations:
         if restoration is not None and not restoration.is_damaged:
             self._history.remember(conversation_id, token_ids[: restoration.num_tokens])
 
-    def remember(self, request_id: str, conversation_id: str, token_ids: Sequence[int]) -> None:
-        """Note that ``token_ids`` were computed for a conversation, whose request has ended."""
+    def remember(
+        self, request_id: str, conversation_id: str, token_ids: Sequence[int], num_dropped: int = 0
+    ) -> None:
+        """Note that ``token_ids`` were computed for a conversation, whose request has ended.
+
+        They are without the ``num_dropped`` oldest messages.
+        """
         self._opened.pop(request_id, None)
         if conversation_id and token_ids:
-            self._history.remember(conversation_id, token_ids)
+            self._history.remember(conversation_id, token_ids, num_dropped)
             if self._snapshots is not None:
                 self._snapshots.note_changed(conversation_id)
 

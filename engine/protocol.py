@@ -288,7 +288,7 @@ class RequestStats:
     num_snapshot_tokens: int = 0  # of those reused, from the disk
     reread_reason: RereadReason = RereadReason.NOTHING  # why more than the new text was read
     num_reread_tokens: int = 0  # read again
-    num_read_tokens: int = 0  # of the prompt, computed for this request
+    num_read_tokens: int = 0  # of the prompt, computed for this request, and of the completion, computed again
     num_forced_tokens: int = 0  # of the completion, that a constraint forced
     num_proposed_tokens: int = 0  # that were proposed and verified
     num_accepted_tokens: int = 0  # of these, that were right

@@ -127,6 +127,7 @@ class Request:
         self._form: StructuredAnswer | None = None
         self._clock = _Clock(submitted_s)
         self._dropped = range(0)
+        self._num_read_in_full: int | None = None  # tokens read before the context shifted in mid-answer
         self._context_length = 0
         self._text: TextStream | None = None
         self._channels: ChannelStream | None = None
@@ -235,6 +236,8 @@ class Request:
 
     def begin(self, prepared: Prepared) -> list[Event]:
         """Take over what was prepared; returns its notices, and what has left the context."""
+        if self.sequence is not None and self._num_read_in_full is None:
+            self._num_read_in_full = self.sequence.num_read_tokens
         self.sequence, self._text, self._channels = prepared.sequence, prepared.text, prepared.channels
         self.sequence.priority = self._priority
         self._form = prepared.form
@@ -244,6 +247,11 @@ class Request:
             num_tokens, dropped = self.sequence.num_prompt_tokens, tuple(prepared.dropped)
             events.append(ContextShifted(self.request_id, dropped, num_tokens, self._context_length))
         return events
+
+    @property
+    def num_dropped(self) -> int:
+        """Messages that have left the context."""
+        return len(self._dropped)
 
     def set_priority(self, priority: Priority) -> None:
         """Change whose turn it is, also while it runs."""
@@ -332,13 +340,17 @@ class Request:
     def _stats(self) -> RequestStats:
         clock, sequence = self._clock, self.sequence
         now = time.perf_counter()
-        is_shifted = bool(self._dropped) and self.reuse.reason is RereadReason.CHANGED
+        num_read = sequence.num_read_tokens if sequence else 0
+        num_reread, reason = min(self.reuse.num_reread_tokens, num_read), self.reuse.reason
+        if self._num_read_in_full is not None:
+            num_reread, reason = num_reread + num_read - self._num_read_in_full, RereadReason.CONTEXT_SHIFTED
         num_completion = self.num_completion_tokens
         first = clock.first_token_s
         generation_s = (clock.last_token_s or 0.0) - first if first is not None else 0.0
         return RequestStats(
             num_prompt_tokens=sequence.num_prompt_tokens if sequence else 0,
-            num_reused_tokens=(sequence.num_reused_tokens or 0) if sequence else 0,
+            # A prompt that has become shorter since cannot have been reused beyond its end.
+            num_reused_tokens=min(sequence.num_reused_tokens or 0, sequence.num_prompt_tokens) if sequence else 0,
             num_completion_tokens=num_completion,
             prompt_ms=1e3 * ((first or now) - clock.admitted_s) if clock.admitted_s is not None else 0.0,
             first_token_ms=1e3 * (first - clock.submitted_s) if first is not None else 0.0,
@@ -347,9 +359,9 @@ class Request:
             tokens_per_second=(num_completion - 1) / generation_s if generation_s > 0 else 0.0,
             seed=self._sampler.seed,
             num_snapshot_tokens=self.reuse.num_snapshot_tokens,
-            reread_reason=RereadReason.CONTEXT_SHIFTED if is_shifted else self.reuse.reason,
-            num_reread_tokens=self.reuse.num_reread_tokens,
-            num_read_tokens=sequence.num_read_tokens if sequence else 0,
+            reread_reason=reason,
+            num_reread_tokens=num_reread,
+            num_read_tokens=num_read,
             num_forced_tokens=sequence.num_forced_tokens if sequence else 0,
             num_proposed_tokens=sequence.num_proposed_tokens if sequence else 0,
             num_accepted_tokens=sequence.num_accepted_tokens if sequence else 0,

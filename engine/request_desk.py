@@ -144,7 +144,9 @@ class RequestDesk:
         if request is not None:
             prompt, num_reused = sequence.token_ids[: sequence.num_prompt_tokens], sequence.num_reused_tokens or 0
             name, conversation_id = request.request_id, request.conversation_id
-            request.reuse = self._conversations.explain(name, conversation_id, prompt, num_reused)
+            request.reuse = self._conversations.explain(
+                name, conversation_id, prompt, num_reused, request.num_dropped
+            )
             self._emit(request.started())
 
     def take(self, output: StepOutput, engine: Engine) -> None:
@@ -248,7 +250,8 @@ class RequestDesk:
         self._requests.pop(request.request_id, None)
         if request.sequence is not None:
             computed = request.sequence.token_ids[: request.sequence.num_computed_tokens]
-            self._conversations.remember(request.request_id, request.conversation_id, computed)
+            name, conversation_id = request.request_id, request.conversation_id
+            self._conversations.remember(name, conversation_id, computed, request.num_dropped)
 
     def _fail(self, request: Request, error: BaseException) -> None:
         """End a request with an error; the text so far is delivered."""

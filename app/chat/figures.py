@@ -54,7 +54,8 @@ def statistics_line(stats: Mapping[str, Any] | None) -> str:
         parts.append(tr("first word {seconds}", seconds=seconds(first)))
     total, reused = int(figure(stats, "num_prompt_tokens")), int(figure(stats, "num_reused_tokens"))
     if total > 0:
-        read = tr("{count} read", count=count(max(0, total - reused)))
+        num_read = max(total - reused, int(figure(stats, "num_read_tokens")), 0)  # more where some was read twice
+        read = tr("{count} read", count=count(num_read))
         parts.append(_reused(stats, reused) + ", " + read if reused else read)
     if again := _read_again(stats):
         parts.append(again)
@@ -80,6 +81,8 @@ def _read_again(stats: Mapping[str, Any]) -> str:
             return tr("{count} again, for the memory was needed", count=count(again))
         case RereadReason.RELOADED:
             return tr("{count} again, for the model was loaded anew", count=count(again))
+        case RereadReason.CONTEXT_SHIFTED:
+            return tr("{count} again, for the oldest turns left the context", count=count(again))
         case RereadReason.DAMAGED:
             return tr("{count} again, for what the disk had was damaged", count=count(again))
         case _:

@@ -66,6 +66,7 @@ class SnapshotStore:
         self.deletions = Deletions(folder / "deleted")
         self._folder = folder
         self._headers: dict[Path, tuple[tuple[int, int, int], SnapshotFile]] = {}
+        self._damaged: set[Path] = set()  # folders in which a damaged file was found
 
     def clean(self) -> None:
         """Remove what no reader wants: what a killed program left half written or half deleted, other versions."""
@@ -97,6 +98,13 @@ class SnapshotStore:
         own = self._conversation_folder(key, conversation_id)
         others = (folder for folder in self._conversation_folders(conversation_id) if folder != own)
         return any(any(_snapshots(folder)) for folder in others)
+
+    def take_damage(self, key: bytes, conversation_id: str) -> bool:
+        """Whether ``files`` has removed damaged ones of a conversation since the last call."""
+        folder = self._conversation_folder(key, conversation_id)
+        has_damage = folder in self._damaged
+        self._damaged.discard(folder)
+        return has_damage
 
     def begin(
         self,
@@ -212,6 +220,7 @@ class SnapshotStore:
             return None
         except DamagedSnapshotError as error:
             _log.warning("snapshot %s is removed: %s", path, error)
+            self._damaged.add(path.parent)
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
@@ -272,9 +281,14 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def _snapshots(folder: Path) -> Iterator[Path]:
-    """The complete files of a folder, oldest first."""
+    """The complete files of a folder, oldest first; a pipe, which might never be read to its end, is none."""
     try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX) and not name.startswith("."))
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name
+                for entry in entries
+                if entry.name.endswith(SUFFIX) and not entry.name.startswith(".") and entry.is_file()
+            )
     except OSError:
         names = []
     return (folder / name for name in names)

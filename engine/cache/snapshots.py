@@ -102,6 +102,10 @@ class Snapshots:
         """Whether the disk has this conversation for another model or other settings."""
         return self._store.has_other(self._key, conversation_id)
 
+    def take_damage(self, conversation_id: str) -> bool:
+        """Whether files of a conversation were found damaged since the last call."""
+        return self._store.take_damage(self._key, conversation_id)
+
     def advance(self) -> None:
         """Do a small piece of the writing: a few milliseconds."""
         if self._job is not None:

@@ -177,8 +177,10 @@ class Scheduler:
         """Note that a share's tokens and the first ``num_accepted`` of its proposed ones are in the KV cache."""
         sequence = share.sequence
         assert sequence.table is not None, "a computed sequence has blocks"
+        start, num_known = sequence.num_computed_tokens, max(sequence.num_prompt_tokens, sequence.num_reached_tokens)
+        sequence.num_read_tokens += max(0, min(start + share.num_scheduled_tokens, num_known) - start)
         sequence.num_computed_tokens += share.num_scheduled_tokens + num_accepted
-        sequence.num_read_tokens += 0 if share.is_generating else share.num_scheduled_tokens
+        sequence.num_reached_tokens = max(sequence.num_reached_tokens, sequence.num_computed_tokens)
         sequence.num_proposed_tokens += len(share.proposed)
         sequence.num_accepted_tokens += num_accepted
         if self._speculation is not None:
@@ -220,8 +222,12 @@ class Scheduler:
             if self._states is not None:
                 self._states.enter(sequence)
             self._running.append(sequence)
-            if sequence.num_reused_tokens is None:
-                sequence.num_reused_tokens = sequence.table.num_reused_tokens
+            is_first = sequence.num_reused_tokens is None
+            num_known = min(sequence.num_computed_tokens, sequence.num_prompt_tokens)
+            num_gained = max(0, num_known - sequence.num_reached_tokens)
+            sequence.num_reused_tokens = (sequence.num_reused_tokens or 0) + num_gained
+            sequence.num_reached_tokens += num_gained
+            if is_first:
                 self._on_admitted(sequence)
 
     def _waits_for_reader(self, sequence: Sequence) -> bool:

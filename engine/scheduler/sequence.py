@@ -36,7 +36,9 @@ class Sequence:
         token_ids: prompt and completion.
         num_prompt_tokens: how many of them are the prompt.
         num_computed_tokens: how many have their keys and values in the KV cache.
-        num_reused_tokens: tokens of the prompt that were in the KV cache when the sequence first ran.
+        num_reused_tokens: tokens of the prompt that were in the KV cache when the sequence first ran, and those
+            that others have read for it while it had given way; None before.
+        num_reached_tokens: the most tokens that were computed so far, whatever was taken from it since.
         max_tokens: completion tokens at most; with 0 it only reads, and ends when that is done.
         end_token_ids: tokens that end the completion.
         sampler: chooses its tokens.
@@ -69,6 +71,7 @@ class Sequence:
         self.num_prompt_tokens = len(prompt_token_ids)
         self.num_computed_tokens = 0
         self.num_reused_tokens: int | None = None
+        self.num_reached_tokens = 0
         self.max_tokens = max_tokens
         self.end_token_ids = end_token_ids
         self.sampler = sampler
@@ -93,6 +96,7 @@ class Sequence:
         self.token_ids += other.token_ids[other.num_prompt_tokens :]
         self.num_logprobs = other.num_logprobs
         self.num_reused_tokens = other.num_reused_tokens
+        self.num_reached_tokens = self.num_tokens - other.num_missing_tokens
         self.num_read_tokens = other.num_read_tokens
         self.num_proposed_tokens = other.num_proposed_tokens
         self.num_accepted_tokens = other.num_accepted_tokens

@@ -81,7 +81,7 @@ def _kept(engine: EventLog, name: str, messages: list[Message]) -> str:
 
 def test_a_chat_goes_on_for_ever_and_most_turns_read_only_what_is_new(engine: EventLog) -> None:
     messages = [Message(Role.SYSTEM, "be kind. ")]
-    reasons, num_read = [], []
+    reasons, num_read, num_new = [], [], []
     for turn in range(40):
         name = f"turn {turn}"
         messages.append(Message(Role.USER, f"question {turn} " + "abcdefgh" * (turn % 4)))
@@ -95,12 +95,27 @@ def test_a_chat_goes_on_for_ever_and_most_turns_read_only_what_is_new(engine: Ev
         assert end.stats.num_prompt_tokens == len(kept) < end.stats.context_length == CONTEXT
         reasons.append(end.stats.reread_reason)
         num_read.append(end.stats.num_read_tokens)
+        num_new.append(end.stats.num_read_tokens - end.stats.num_reread_tokens)
         messages.append(Message(Role.ASSISTANT, engine.text(name)))
     num_shifts = reasons.count(RereadReason.CONTEXT_SHIFTED)
     assert 3 <= num_shifts <= 10
     assert sum(count > 60 for count in num_read) <= num_shifts, "other turns read their own words only"
+    assert max(num_new) <= 60, "what is read again is told from what is new"
     shifted = engine.of(ContextShifted)
     assert all(event.dropped_messages[0] == 1 for event in shifted), "the system prompt stays"
+
+
+def test_an_edit_behind_dropped_turns_is_no_shift(engine: EventLog) -> None:
+    messages = [Message(Role.SYSTEM, "be kind. ")]
+    for turn in range(4):
+        messages += [Message(Role.USER, f"{turn}" * 110), Message(Role.ASSISTANT, "fine. ")]
+    reasons = []
+    for number, question in enumerate(["why", "why", "how", "who"]):
+        end = _ask(engine, f"ask {number}", [*messages, Message(Role.USER, question)])
+        assert isinstance(end, RequestFinished)
+        reasons.append(end.stats.reread_reason)
+    assert len(engine.of(ContextShifted)) == 4
+    assert reasons == [RereadReason.FIRST_TIME, RereadReason.NOTHING, *[RereadReason.CHANGED] * 2]
 
 
 def test_the_other_policy_refuses_with_numbers(engine: EventLog) -> None:
@@ -151,6 +166,11 @@ def test_an_answer_that_fills_the_context_goes_on_without_the_oldest_turns(engin
     assert event.dropped_messages == (1, 2)
     whole = "".join(message.content for message in messages)
     before = answer(whole, CONTEXT - len(whole))
+    stats = end.stats
+    kept = "tell me more. " + before
+    assert (stats.num_reread_tokens, stats.reread_reason) == (len(kept) - 1, RereadReason.CONTEXT_SHIFTED)
+    assert stats.num_read_tokens == len(whole) + len(kept) - 1, "the last token was computed for the first time"
+    assert stats.num_reused_tokens <= stats.num_prompt_tokens
     encode = FakeTokenizer().encode
     expected = continuation(encode("be kind. tell me more. " + before), 380 - len(before), END)
     assert encode(engine.text("long")) == encode(before) + expected

@@ -190,6 +190,20 @@ def test_damage_is_read_again_and_said(tmp_path: Path) -> None:
         assert stats.num_reread_tokens == len(TALE) - 48
 
 
+def test_a_damaged_header_is_said_too(tmp_path: Path) -> None:
+    with _started(tmp_path) as log:
+        _ask(log, "a", TALE)
+    (path,) = tmp_path.glob("*/*/*.kv")
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with _started(tmp_path) as log:
+        stats = _ask(log, "a", TALE + "x")
+        assert (stats.num_reused_tokens, stats.reread_reason) == (0, RereadReason.DAMAGED)
+        assert stats.num_reread_tokens == len(TALE)
+        assert _ask(log, "b", TALE + "x").reread_reason is RereadReason.NOTHING, "once"
+
+
 def test_forgetting_deletes_what_is_on_the_disk(tmp_path: Path) -> None:
     with _started(tmp_path) as log:
         _ask(log, "a", TALE, "one")

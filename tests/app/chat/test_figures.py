@@ -16,6 +16,10 @@ def test_the_line_under_an_answer() -> None:
     evicted = {**STATS, "reread_reason": "evicted", "num_reread_tokens": 40}
     assert statistics_line(evicted).endswith("56 read · 40 again, for the memory was needed · seed 1")
     assert statistics_line({**evicted, "reread_reason": "from the future"}).endswith("56 read · seed 1")
+    shifted = {**STATS, "reread_reason": "context_shifted", "num_read_tokens": 389, "num_reread_tokens": 333}
+    assert statistics_line(shifted).endswith(
+        "1,148 reused, 389 read · 333 again, for the oldest turns left the context · seed 1"
+    )
     assert statistics_line(None) == ""
     assert statistics_line({"tokens_per_second": "damaged"}) == ""
 

@@ -69,3 +69,17 @@ def test_only_so_much_is_remembered() -> None:
     for number in range(MAX_CONVERSATIONS):
         history.remember(f"c{number}", [1])
     assert history.branches("a") == []
+
+
+def test_turns_that_left_the_context_are_told_from_an_edit(history: History) -> None:
+    """The prompt goes on differently both times; only what stays behind the dropped turns was read before."""
+    system, turns = list(range(100, 110)), [[1000 * turn + n for n in range(20)] for turn in range(1, 6)]
+    history.remember("c", [*system, *turns[0], *turns[1], *turns[2]])
+    shifted = [*system, *turns[1], *turns[2], *turns[3]]
+    assert history.explain("c", shifted, 10, num_dropped=2) == (RereadReason.CONTEXT_SHIFTED, 40)
+    assert history.explain("c", [*system, *turns[4]], 10, num_dropped=6) == (RereadReason.CONTEXT_SHIFTED, 0)
+    assert history.explain("c", [*system, 7, 8], 10) == (RereadReason.CHANGED, 0)
+    history.remember("c", shifted, 2)
+    assert history.explain("c", [*shifted, 7], 70, num_dropped=2) == (RereadReason.NOTHING, 0)
+    edited = [*shifted[:60], *turns[4]]
+    assert history.explain("c", edited, 60, num_dropped=2) == (RereadReason.CHANGED, 0)

@@ -174,6 +174,18 @@ def test_a_damaged_file_is_removed_and_the_others_stay(store: SnapshotStore) -> 
     assert not path.exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_no_snapshot(store: SnapshotStore) -> None:
+    """Nobody writes to it, and who reads it waits for ever."""
+    records = records_of([1] * 16, [2] * 16)
+    _write(store, "a", records)
+    (folder,) = store._conversation_folders("a")
+    os.mkfifo(folder / "000000.kv")
+    assert _stored(store, "a") == records
+    store.forget("a")
+    assert store.usage() == (0, 0)
+
+
 def test_many_files_are_joined_without_what_is_superseded(store: SnapshotStore) -> None:
     first = records_of([1] * 16)[0]
     full = records_of([1] * 16, list(range(2, 18)))

@@ -144,6 +144,22 @@ def test_an_urgent_request_takes_over_what_a_background_one_has_read() -> None:
     assert backend.num_computed_tokens < 300 + 40
 
 
+def test_what_others_read_for_one_that_gave_way_counts_as_reused() -> None:
+    engine = _engine()
+    prompt = _words(3, 300)
+    draft, chat = _sequence("draft", prompt, max_tokens=1), _sequence("chat", [*prompt, 5], Priority.VISIBLE)
+    engine.add(draft)
+    for _ in range(4):
+        engine.step()
+    assert draft.num_reused_tokens == 0
+    num_read = draft.num_computed_tokens
+    engine.add(chat)
+    _run(engine)
+    _assert_right(chat, draft)
+    assert draft.num_reused_tokens + draft.num_read_tokens == draft.num_prompt_tokens
+    assert num_read <= draft.num_read_tokens < 300
+
+
 def test_common_prefixes() -> None:
     assert num_common_tokens([], [1]) == 0
     assert num_common_tokens([1, 2, 3], [1, 2, 3, 4]) == 3
