@@ -107,7 +107,8 @@ class History:
         if num_lost > 0:
             is_current = known.engine == self._engine
             return RereadReason.EVICTED if is_current else RereadReason.RELOADED, num_lost
-        if any(shared == branch.size for branch in known.branches) or shared == wanted.size:
+        is_all_here = num_reused_tokens >= wanted.size - 1  # maybe from the disk, which knows more branches
+        if is_all_here or any(shared == branch.size for branch in known.branches) or shared == wanted.size:
             return RereadReason.NOTHING, 0
         nearest = known.branches[common.index(shared)]
         if num_dropped > nearest.num_dropped:

@@ -27,6 +27,7 @@ def history() -> History:
         ([*CHAT, 90], 24, (RereadReason.EVICTED, 16)),
         ([*CHAT[:25], 90, 91], 10, (RereadReason.EVICTED, 15)),
         ([90, 91, 92], 0, (RereadReason.CHANGED, 0)),
+        ([*CHAT[:25], 90, 91], 26, (RereadReason.NOTHING, 0)),
     ],
 )
 def test_the_reason(
