@@ -94,7 +94,8 @@ class History:
     ) -> tuple[RereadReason, int]:
         """Why a prompt of which ``num_reused_tokens`` were in the KV cache was read from there on.
 
-        ``num_dropped`` messages of the conversation have left the context. Returns the reason, and how many tokens had been read before and are read again.
+        ``num_dropped`` messages of the conversation have left the context. Returns the reason, and how many tokens
+        had been read before and are read again.
         """
         wanted = np.asarray(token_ids, dtype=np.int32)
         known = self._conversations.get(conversation_id)
@@ -112,7 +113,9 @@ class History:
             return RereadReason.NOTHING, 0
         nearest = known.branches[common.index(shared)]
         if num_dropped > nearest.num_dropped:
-            return RereadReason.CONTEXT_SHIFTED, _num_moved(known.branches, wanted[max(shared, num_reused_tokens) :])
+            return RereadReason.CONTEXT_SHIFTED, _num_moved(
+                known.branches, wanted[max(shared, num_reused_tokens) :]
+            )
         return RereadReason.CHANGED, 0
 
 

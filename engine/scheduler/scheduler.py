@@ -177,7 +177,10 @@ class Scheduler:
         """Note that a share's tokens and the first ``num_accepted`` of its proposed ones are in the KV cache."""
         sequence = share.sequence
         assert sequence.table is not None, "a computed sequence has blocks"
-        start, num_known = sequence.num_computed_tokens, max(sequence.num_prompt_tokens, sequence.num_reached_tokens)
+        start, num_known = (
+            sequence.num_computed_tokens,
+            max(sequence.num_prompt_tokens, sequence.num_reached_tokens),
+        )
         sequence.num_read_tokens += max(0, min(start + share.num_scheduled_tokens, num_known) - start)
         sequence.num_computed_tokens += share.num_scheduled_tokens + num_accepted
         sequence.num_reached_tokens = max(sequence.num_reached_tokens, sequence.num_computed_tokens)
