@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
@@ -19,7 +20,7 @@ from app.chat.reading_column import ReadingColumn, ReadingPlace, reading_place
 from app.chat.selection import TextSelection
 from app.theme import Theme
 from app.translation import tr
-from engine.protocol import Role
+from engine.protocol import Channel, Role
 
 if TYPE_CHECKING:
     from app.chat.message_view import MessageWidget
@@ -51,6 +52,7 @@ class Transcript(QScrollArea):
         results_given(message_id, results): what the functions gave that an answer called.
         notice(text): something could not be done.
         following_changed(is_following): the person left the end, or came back to it.
+        shown_changed: messages were made, or one of them has more text.
     """
 
     asked = Signal(str, object)
@@ -61,6 +63,7 @@ class Transcript(QScrollArea):
     results_given = Signal(str, list)
     notice = Signal(str)
     following_changed = Signal(bool)
+    shown_changed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -74,7 +77,8 @@ class Transcript(QScrollArea):
         self.is_following = True
         self._messages: list[MessageView] = []
         self._widgets: list[MessageWidget] = []  # of the last messages but _num_below
-        self._num_below = 0  # messages at the end that are yet to be made after the look has changed
+        self._num_below = 0  # messages at the end that are yet to be made: the person reads further up
+        self._num_resting = 0  # so many of them wait until the person comes near
         self._is_adjusting = False
         self._context_start = ""
         self._place: ReadingPlace | None = None  # while the theme changes; None at the end
@@ -109,36 +113,46 @@ class Transcript(QScrollArea):
 
     def sync(self, messages: Sequence[MessageView]) -> None:
         """Show another state of the same conversation: messages that stay keep their widgets and their place."""
-        self._show_below()
         common = 0
         for old, new in zip(self._messages, messages):
             if old.record.id != new.record.id:
                 break
             common += 1
-        first_alive = len(self._messages) - len(self._widgets)
-        for widget in self._widgets[max(0, common - first_alive) :]:
+        first, num_before = self._num_above, len(self._widgets)
+        num_below, num_resting = self._num_below, self._num_resting
+        for widget in self._widgets[max(0, common - first) :]:
             self._drop(widget)
-        del self._widgets[max(0, common - first_alive) :]
-        for widget, view in zip(self._widgets, messages[first_alive:common]):
+        del self._widgets[max(0, common - first) :]
+        for widget, view in zip(self._widgets, messages[first:common]):
             if widget.view != view:
                 widget.show_view(view)
         self._messages = list(messages)
-        if common < first_alive:
+        self._num_below = self._num_resting = 0
+        if common < first:
             self._show_end()
             self._scroll_to_end()
+            return
+        rest = self._messages[first + len(self._widgets) :]
+        if num_below and len(self._widgets) == num_before:
+            self._leave_below(len(rest), num_below - num_resting if num_resting else len(rest))
+            self._insert_widgets((), at_top=False)
+        elif len(rest) <= ALIVE_STEP:
+            self._insert_widgets(rest, at_top=False)
+        elif self.is_following:
+            self._reach_end(len(rest))
         else:
-            self._insert_widgets(self._messages[common:], at_top=False)
+            self._leave_below(len(rest), ALIVE_STEP)
 
     def append_delta(self, message_id: str, channel: str, text: str) -> None:
         """A streamed piece of a message; foreign ids are dropped."""
-        self._show_below()
         widget = self._widget_of(message_id)
         if widget is not None:
             widget.append(channel, text)
+        elif self._num_below and self._messages[-1].record.id == message_id:
+            self._messages[-1] = _with_piece(self._messages[-1], channel, text)  # it is there when it is made
 
     def set_progress(self, message_id: str, text: str) -> None:
         """What is going on with a message that is being written."""
-        self._show_below()
         widget = self._widget_of(message_id)
         if widget is not None:
             widget.set_progress(text)
@@ -151,7 +165,7 @@ class Transcript(QScrollArea):
 
     def edit_last(self) -> bool:
         """Edit the person's last message; False when there is none."""
-        self._show_below()
+        self._reach_end(self._num_below)
         for widget in reversed(self._widgets):
             if widget.view.record.role is Role.USER:
                 widget.begin_edit()
@@ -167,8 +181,46 @@ class Transcript(QScrollArea):
     def scroll_to_end(self) -> None:
         """Go to the end and follow it."""
         self._set_following(True)
-        self._show_below()
+        self._reach_end(self._num_below)
         self._scroll_to_end()
+
+    def go_to(self, message_id: str) -> MessageWidget | None:
+        """Have a message alive, however far up, and follow the end no longer; None for a foreign id.
+
+        What is around a message that was not alive is made in the next turns and moves nothing.
+        """
+        index = next((n for n, view in enumerate(self._messages) if view.record.id == message_id), None)
+        if index is None:
+            return None
+        self._set_following(False)
+        widget = self._widget_of(message_id)
+        if widget is None:
+            messages = self._current_messages()
+            self._clear()
+            self._messages, self._num_wanted = messages, ALIVE_AT_REST
+            self._leave_below(len(messages) - index, ALIVE_STEP)
+            self._show_below(1)
+            widget = self._widgets[0]
+        widget.complete()
+        return widget
+
+    def bring_into_view(self, widget: MessageWidget, top: int, bottom: int) -> None:
+        """Scroll no further than needed to show what is between two heights of a message, in pixels."""
+        self._column.settle()
+        bar, height = self.verticalScrollBar(), self.viewport().height()
+        while self._num_above > 0 and widget.y() + top < height // 3:
+            self._show_earlier(1)
+        rim = min(self._theme.px(40), height // 4)
+        first, last = widget.y() + top - bar.value(), widget.y() + bottom - bar.value()
+        if first < rim or last > height - rim:
+            bar.setValue(widget.y() + top - height // 3)
+        self._grow.start(0)
+
+    @property
+    def reading_id(self) -> str:
+        """The id of the message at the upper edge; "" for none."""
+        place = reading_place(self._widgets, self.verticalScrollBar().value())
+        return place.message_id if place is not None else ""
 
     @property
     def widgets(self) -> tuple[MessageWidget, ...]:
@@ -191,6 +243,7 @@ class Transcript(QScrollArea):
         self._column.settle()
         if made and not at_top and self.is_following:
             self._scroll_to_end()
+        self.shown_changed.emit()
 
     def _make(self, view: MessageView) -> MessageWidget:
         # Imported here: the window is painted before the messages are made, with Markdown and all.
@@ -225,6 +278,7 @@ class Transcript(QScrollArea):
         self._column.settle(widget)
         if is_above and widget.height() != before:
             bar.setValue(bar.value() + widget.height() - before)
+        self.shown_changed.emit()
 
     def _drop(self, widget: MessageWidget) -> None:
         self._column.remove(widget)
@@ -236,13 +290,34 @@ class Transcript(QScrollArea):
             self._drop(widget)
         self._widgets = []
         self._messages = []
-        self._num_below = 0
+        self._num_below = self._num_resting = 0
+
+    def _current_messages(self) -> list[MessageView]:
+        """The messages with all of their text that has come."""
+        streamed = {widget.message_id: widget.current_view for widget in self._widgets}
+        return [streamed.get(view.record.id, view) for view in self._messages]
+
+    def _leave_below(self, num_below: int, num_asked: int) -> None:
+        """So many messages at the end are not alive, of which ``num_asked`` are made in the next turns."""
+        self._num_below, self._num_resting = num_below, max(0, num_below - num_asked)
+        self._grow.start(0)
+
+    def _reach_end(self, num_below: int) -> None:
+        """Have the last messages alive: what is missing below is made, or jumped over where it is much."""
+        if num_below > ALIVE_STEP:
+            messages = self._current_messages()
+            self._clear()
+            self._messages, self._num_wanted = messages, ALIVE_AT_REST
+            self._show_end()
+        else:
+            self._show_below()
 
     def _widget_of(self, message_id: str) -> MessageWidget | None:
         return next((widget for widget in reversed(self._widgets) if widget.message_id == message_id), None)
 
     def _show_end(self) -> None:
         """Make as many of the last messages as fill the view, in this turn and the next ones."""
+        self._column.settle()  # without what was let go
         ends = time.perf_counter() + TURN_S
         while self.has_room:
             self._show_earlier(_GROW_STEP)
@@ -258,7 +333,7 @@ class Transcript(QScrollArea):
 
     def _on_grow(self) -> None:
         self._grow.setInterval(0 if self.has_room else _GROW_EVERY_MS)
-        if self._num_below:
+        if self._num_below > self._num_resting:
             self._show_below(_GROW_STEP)
         elif self._num_above <= 0 or len(self._widgets) >= self._num_wanted:
             self._grow.stop()
@@ -281,6 +356,7 @@ class Transcript(QScrollArea):
         if self._num_below:
             views = self._messages[-self._num_below :][:step]
             self._num_below -= len(views)
+            self._num_resting = min(self._num_resting, self._num_below)
             self._insert_widgets(views, at_top=False)
 
     @property
@@ -327,6 +403,9 @@ class Transcript(QScrollArea):
         if value < _LOAD_EARLIER_PX and not self.is_following and self._num_above > 0 and not self._is_adjusting:
             self._num_wanted = max(self._num_wanted, len(self._widgets) + ALIVE_STEP)
             self._grow.start(0)
+        is_near_end = value > self.verticalScrollBar().maximum() - _LOAD_EARLIER_PX
+        if is_near_end and self._num_resting and not self._is_adjusting:
+            self._leave_below(self._num_below, ALIVE_STEP)
 
     def _follow_if_at_end(self) -> None:
         bar = self.verticalScrollBar()
@@ -351,8 +430,7 @@ class Transcript(QScrollArea):
 
     def _before_theme(self) -> None:
         """Let the messages go: restyling hundreds of widgets takes longer than making those in sight anew."""
-        streamed = {widget.message_id: widget.current_view for widget in self._widgets}
-        messages = [streamed.get(view.record.id, view) for view in self._messages]
+        messages = self._current_messages()
         value = self.verticalScrollBar().value()
         self._place = None if self.is_following else reading_place(self._widgets, value)
         num_wanted = self._num_wanted
@@ -371,7 +449,7 @@ class Transcript(QScrollArea):
     def _show_around(self, place: ReadingPlace) -> None:
         """Make the messages in sight from a place on; the timer makes those below, then those above."""
         ids = [view.record.id for view in self._messages]
-        self._num_below = len(ids) - ids.index(place.message_id)
+        self._leave_below(len(ids) - ids.index(place.message_id), ALIVE_STEP)
         self._is_adjusting = True
         bar = self.verticalScrollBar()
         while self._num_below:
@@ -390,3 +468,13 @@ class Transcript(QScrollArea):
             self.ensureWidgetVisible(new, 0, self._theme.px(24))
             self._set_following(False)
             self._follow_if_at_end()
+
+
+def _with_piece(view: MessageView, channel: str, text: str) -> MessageView:
+    """``view`` with a piece that came for it; of a call nothing is shown before it is whole."""
+    record = view.record
+    if channel == Channel.REASONING.value:
+        record = replace(record, reasoning=record.reasoning + text)
+    elif channel != Channel.TOOL_CALL.value:
+        record = replace(record, content=record.content + text)
+    return replace(view, record=record)

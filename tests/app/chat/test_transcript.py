@@ -473,7 +473,7 @@ def test_a_stream_goes_on_below_what_is_made_after_another_look(
     transcript.append_delta("s", "answer", "before")
     theme.zoom_in()
     transcript.append_delta("s", "answer", " and after")
-    assert transcript.widgets[-1].message_id == "s"
+    qtbot.waitUntil(lambda: transcript.widgets[-1].message_id == "s")
     assert transcript.widgets[-1].current_view.record.content == "before and after"
     assert _message_at_the_top(transcript) == read
     theme.zoom_out()
@@ -495,3 +495,76 @@ def test_actions_without_room_are_left_to_the_menu(transcript: Transcript, qtbot
     assert buttons[-1] not in shown
     qtbot.waitUntil(lambda: all(button.width() >= button.sizeHint().width() for button in shown), timeout=1000)
     assert foot._more.isVisible()
+
+
+def _ids(transcript: Transcript) -> list[str]:
+    return [widget.message_id for widget in transcript.widgets]
+
+
+def test_a_message_far_up_is_gone_to_without_all_between(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation([*_messages(2000), _streaming()])
+    _grown(transcript, qtbot)
+    widget = transcript.go_to("m301")
+    assert widget is not None
+    transcript.bring_into_view(widget, 0, 20)
+    assert len(transcript.widgets) < 12, "only what is needed to see it"
+    assert not transcript.is_following
+
+    def height_in_view() -> int:
+        found = next(widget for widget in transcript.widgets if widget.message_id == "m301")
+        return found.mapTo(transcript.viewport(), QPoint(0, 0)).y()
+
+    place = height_in_view()
+    assert 0 < place < transcript.viewport().height() - 20
+    _grown(transcript, qtbot)
+    assert height_in_view() == place, "what is made around it moves nothing"
+    ids = _ids(transcript)
+    first = int(ids[0][1:])
+    assert ids == [f"m{number}" for number in range(first, first + len(ids))]
+    assert first < 301 < first + len(ids) - 1
+    assert len(ids) < 150
+    bar = transcript.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    qtbot.waitUntil(lambda: len(transcript.widgets) > len(ids))
+    assert transcript.go_to("nowhere") is None
+
+
+def test_a_stream_goes_on_below_a_reader_far_up(transcript: Transcript, qtbot: QtBot) -> None:
+    messages = [*_messages(300), _streaming()]
+    transcript.show_conversation(messages)
+    transcript.append_delta("s", "answer", "one ")
+    transcript.go_to("m20")
+    _grown(transcript, qtbot)
+    place, alive = transcript.verticalScrollBar().value(), _ids(transcript)
+    transcript.append_delta("s", "reasoning", "thought")
+    transcript.append_delta("s", "answer", "two")
+    transcript.sync([*messages[:-1], transcript._messages[-1], *_messages(1, 400)])
+    transcript.append_delta("another", "answer", "text")
+    assert (transcript.verticalScrollBar().value(), _ids(transcript)) == (place, alive)
+    transcript.sync([*messages[:-1], transcript._messages[-2]])
+    transcript.scroll_to_end()
+    assert transcript.widgets[-1].message_id == "s"
+    record = transcript.widgets[-1].current_view.record
+    assert (record.content, record.reasoning) == ("one two", "thought")
+    assert len(transcript.widgets) <= ALIVE_AT_FIRST
+    assert _at_end(transcript)
+
+
+def test_the_last_message_is_edited_from_far_up(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation(_messages(300))
+    transcript.go_to("m20")
+    assert transcript.edit_last()
+    assert transcript.widgets[-1].message_id == "m299"
+
+
+def test_another_branch_below_a_reader_is_made_as_it_is_read(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation(_messages(60))
+    _grown(transcript, qtbot)
+    transcript.go_to("m5")
+    kept = transcript.widgets[:6]
+    transcript.sync([*_messages(6), *_messages(500, 1000)])
+    assert len(transcript.widgets) < 20
+    _grown(transcript, qtbot)
+    assert transcript.widgets[:6] == kept
+    assert 6 < len(transcript.widgets) < 200
+    assert _ids(transcript)[6:8] == ["m1000", "m1001"]
