@@ -92,6 +92,10 @@ class Answer(MessageWidget):
         return [*reasoning, *self.body.texts, *(card.text_view for card in self._cards)]
 
     @property
+    def searched_texts(self) -> list[TextView]:
+        return self.body.texts
+
+    @property
     def content(self) -> str:
         """The answer as far as it came."""
         return self._pushed

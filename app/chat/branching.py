@@ -208,6 +208,14 @@ class Branching:
         self._collection.update(tree.record)
         return True
 
+    def show_with(self, conversation_id: str, message_id: str) -> bool:
+        """Show a branch that a message is in; False when it is shown already."""
+        tree = self._collection.tree(conversation_id)
+        if not tree.show_with(message_id):
+            return False
+        self._collection.update(tree.record)
+        return True
+
     def _copy_beside(self, tree: Conversation, message_id: str, content: str) -> MessageRecord:
         message = tree.message(message_id)
         return tree.new_message(

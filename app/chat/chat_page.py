@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -27,6 +28,7 @@ from engine.protocol import ModelInfo, Role
 
 if TYPE_CHECKING:
     from app.chat.closer_look import CloserLook
+    from app.chat.find_in_chat import FindInChat
 
 
 class ChatPage(QWidget):
@@ -103,6 +105,13 @@ class ChatPage(QWidget):
         """Say one sentence about what is gone, with the way back."""
         self.notice_bar.show_text(text, action_name=tr("Undo"), action=undo, for_ms=12_000)
 
+    @cached_property
+    def finding(self) -> FindInChat:
+        """Finding in the open chat; made when it is first asked for."""
+        from app.chat.find_in_chat import FindInChat  # not before the window is there
+
+        return FindInChat(self._controller, self.transcript, self._theme, self._column, self)
+
     def regenerate_last(self) -> None:
         """Answer the last message again."""
         messages = self._controller.current_messages
@@ -172,6 +181,7 @@ class ChatPage(QWidget):
         controller.attachments.draft_changed.connect(self._on_attachments)
         controller.context_shifted.connect(self._on_shifted)
         controller.looked_closer.connect(self._on_looked)
+        controller.message_found.connect(lambda message_id, words: self.finding.show_found(message_id, words))
         controller.notice.connect(self.show_notice)
         controller.waiting.connect(self._on_waiting)
         controller.model_loading.connect(self._on_model_loading)

@@ -64,6 +64,7 @@ class ChatState(QObject):
     cost_known = Signal(int, float, float)  # tokens of the draft, share of the context, seconds to read; 0 unknown
     context_shifted = Signal(str)  # conversation id: other messages are outside the context now
     looked_closer = Signal(object)  # CloserLook
+    message_found = Signal(str, object)  # message id in the open conversation, words that were searched for
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ change of the same conversation.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -127,6 +128,15 @@ class ConversationCollection(QObject):
         for word in sorted(self._search_words, key=len, reverse=True):
             if excerpt := self._found.get(word, {}).get(conversation_id):
                 return excerpt
+        return ""
+
+    def found_message(self, conversation_id: str) -> str:
+        """The id of the message that ``excerpt`` is of; "" where there is none."""
+        for word in sorted(self._search_words, key=len, reverse=True):
+            if self._found.get(word, {}).get(conversation_id):
+                pattern = re.compile(re.escape(word), re.IGNORECASE)
+                messages = reversed(self.tree(conversation_id).messages())
+                return next((message.id for message in messages if pattern.search(message.content)), "")
         return ""
 
     def search(self, text: str) -> None:

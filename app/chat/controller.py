@@ -42,6 +42,15 @@ class ChatController(ChatState):
         else:
             self.notice.emit(tr("This chat does not exist any more."))
 
+    def open_found(self, conversation_id: str) -> None:
+        """Open a conversation at the message that was found in it, in whichever branch that is."""
+        message_id = self._collection.found_message(conversation_id) if conversation_id in self._collection else ""
+        is_moved = bool(message_id) and self._branching.show_with(conversation_id, message_id)
+        if is_moved or conversation_id != self._current_id:
+            self.open_conversation(conversation_id)
+        if message_id:
+            self.message_found.emit(message_id, self.search_words)
+
     def rename_conversation(self, conversation_id: str, title: str) -> None:
         """Give a conversation another title; an empty one is ignored."""
         self._collection.rename(conversation_id, title)

@@ -119,6 +119,13 @@ class Conversation:
         if message_id in self._messages:
             self.record = replace(self.record, active_leaf_id=message_id)
 
+    def show_with(self, message_id: str) -> bool:
+        """Show a branch that ``message_id`` is in, with what was written last below it; False when it is shown."""
+        if any(view.record.id == message_id for view in self.branch()):
+            return False
+        self.record = replace(self.record, active_leaf_id=self._last_below(message_id))
+        return True
+
     def has_replies(self, message_id: str) -> bool:
         """Whether messages follow this one."""
         return bool(self._children.get(message_id))
@@ -129,11 +136,14 @@ class Conversation:
         index = siblings.index(message_id) + step
         if not 0 <= index < len(siblings):
             return False
-        leaf = siblings[index]
-        while children := self._children.get(leaf):
-            leaf = children[-1]
-        self.record = replace(self.record, active_leaf_id=leaf)
+        self.record = replace(self.record, active_leaf_id=self._last_below(siblings[index]))
         return True
+
+    def _last_below(self, message_id: str) -> str:
+        """The end of the branch that goes on from a message with what was written last."""
+        while children := self._children.get(message_id):
+            message_id = children[-1]
+        return message_id
 
     def prompt_for(
         self,

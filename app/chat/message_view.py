@@ -104,6 +104,14 @@ class MessageWidget(QWidget):
         """The texts to select in, from top to bottom."""
         raise NotImplementedError
 
+    @property
+    def searched_texts(self) -> list[TextView]:
+        """The texts that show what the message says, from top to bottom."""
+        return self.texts
+
+    def reveal(self) -> None:
+        """Show all that the message says, where some of it is folded."""
+
     def act(self, action: MessageAction) -> None:
         """Do what the person asked for, or pass it on."""
         if action is MessageAction.COPY:

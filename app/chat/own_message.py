@@ -93,6 +93,13 @@ class OwnMessage(MessageWidget):
         super().end_edit()
         self._row.setStretch(0, 1)
 
+    def complete(self) -> None:
+        self._text.complete()
+
+    def reveal(self) -> None:
+        if not self._unfold.isHidden():
+            self._show_all()
+
     def _show_all(self) -> None:
         self._text.show_text(self.view.record.content)
         self._unfold.hide()
@@ -133,6 +140,12 @@ class PlainText(TextView):
         self._write()
         self.rest_cursor()
         self.ideal_width = int(document.idealWidth()) + 2
+        self.updateGeometry()
+
+    def complete(self) -> None:
+        """Write now what the next turns would."""
+        while self._rest:
+            self._write()
         self.updateGeometry()
 
     def _on_turn(self) -> None:

@@ -320,12 +320,14 @@ class ProseWriter:
         cursor.insertText(displayable(text[position:]), outer)
 
     def _write_image(self, cursor: QTextCursor, token: Token, outer: QTextCharFormat) -> None:
-        address = str(token.attrGet("src") or "")
-        description = f"{token.content}: " if token.content else ""
-        cursor.insertText(
-            displayable(tr("[image] {description}{address}", description=description, address=address)),
-            self._link_format(outer, address),
-        )
+        cursor.insertText(image_text(token), self._link_format(outer, str(token.attrGet("src") or "")))
+
+
+def image_text(token: Token) -> str:
+    """What stands in the place of an image: its description and its address."""
+    address = str(token.attrGet("src") or "")
+    description = f"{token.content}: " if token.content else ""
+    return displayable(tr("[image] {description}{address}", description=description, address=address))
 
 
 def _alignment(style: str) -> Qt.AlignmentFlag:

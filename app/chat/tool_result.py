@@ -46,6 +46,9 @@ class ToolResult(MessageWidget):
     def texts(self) -> list[TextView]:
         return [self._text]
 
+    def complete(self) -> None:
+        self._text.complete()
+
     def show_view(self, view: MessageView) -> None:
         """Show another state of the same message."""
         self.view = view

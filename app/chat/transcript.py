@@ -202,11 +202,11 @@ class Transcript(QScrollArea):
             self._show_below(1)
             widget = self._widgets[0]
         widget.complete()
+        self._column.settle()
         return widget
 
     def bring_into_view(self, widget: MessageWidget, top: int, bottom: int) -> None:
         """Scroll no further than needed to show what is between two heights of a message, in pixels."""
-        self._column.settle()
         bar, height = self.verticalScrollBar(), self.viewport().height()
         while self._num_above > 0 and widget.y() + top < height // 3:
             self._show_earlier(1)

@@ -24,6 +24,7 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     #optionsPanel, #optionsPanel QScrollArea > QWidget > QWidget {{ background: {p.sidebar}; }}
     #optionsPanel {{ border-left: 1px solid {p.hairline}; }}
     #bar {{ background: {p.background}; border-bottom: 1px solid {p.hairline}; }}
+    #findBar {{ background: {p.background}; border: none; border-bottom: 1px solid {p.hairline}; }}
     #transcript, #transcript > QWidget > QWidget {{ background: {p.background}; border: none; }}
     #composer, QFrame[look="card"] {{
         background: {p.card}; border: 1px solid {p.hairline}; border-radius: {px(14)}px; }}

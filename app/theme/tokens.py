@@ -10,7 +10,8 @@ class Palette:
     """One colour for each role, as ``#RRGGBB``.
 
     Surfaces are ``background`` to ``code``; ``TEXT_SURFACES`` says which text colours stand on them.
-    ``hairline`` and ``outline`` are borders at rest and in use, ``track`` is the empty part of a meter: no text.
+    ``found`` lies behind words that were looked for. ``hairline`` and ``outline`` are borders at rest and in
+    use, ``track`` is the empty part of a meter: no text.
     """
 
     is_dark: bool
@@ -21,6 +22,7 @@ class Palette:
     own_message: str
     code: str
     accent_wash: str
+    found: str
     accent: str
     accent_hover: str
     on_accent: str
@@ -42,6 +44,7 @@ LIGHT = Palette(
     own_message="#EFEAE2",
     code="#F5F3EF",
     accent_wash="#F6E7DC",
+    found="#F8DC82",
     accent="#A34818",
     accent_hover="#8C3C12",
     on_accent="#FFFFFF",
@@ -63,6 +66,7 @@ DARK = Palette(
     own_message="#2C2926",
     code="#171615",
     accent_wash="#3A2A20",
+    found="#5E4C17",
     accent="#E58A54",
     accent_hover="#F09C69",
     on_accent="#1C1B1A",
@@ -78,7 +82,7 @@ DARK = Palette(
 _PLAIN_SURFACES = ("background", "sidebar", "card", "hover", "own_message", "code", "accent_wash")
 
 TEXT_SURFACES: dict[str, tuple[str, ...]] = {
-    "text": _PLAIN_SURFACES,
+    "text": (*_PLAIN_SURFACES, "found"),
     "muted": _PLAIN_SURFACES,
     "accent": ("background", "sidebar", "card", "code", "own_message", "accent_wash"),
     "good": ("background", "card", "code"),

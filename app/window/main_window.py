@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
@@ -168,6 +168,9 @@ class MainWindow(QMainWindow):
             new_chat=self.sidebar.new_chat,
             open_model=self._open_model,
             show_page=self.show_page,
+            find=lambda: self._find(page.finding.open),
+            find_next=lambda: self._find(lambda: page.finding.step(1)),
+            find_previous=lambda: self._find(lambda: page.finding.step(-1)),
             search=self._search,
             commands=self.show_commands,
             quit=self._quit,
@@ -252,6 +255,13 @@ class MainWindow(QMainWindow):
 
     def _write(self) -> None:
         self._show_chat()
+
+    def _find(self, find: Callable[[], None]) -> None:
+        """Find in the chat, where the person sees it."""
+        self._show_chat(keep_focus=True)
+        if self.chat_page.isHidden():  # the options stand in its place
+            self._set_options_panel(False)
+        find()
 
     def _search(self) -> None:
         self._set_sidebar(True)
@@ -351,6 +361,8 @@ class MainWindow(QMainWindow):
         menus.continue_answer.setEnabled(has_messages and not is_generating)
         menus.edit_last.setEnabled(has_messages and not is_generating)
         menus.copy_answer.setEnabled(has_messages)
+        for action in menus.find:
+            action.setEnabled(has_messages)
         for action in (menus.rename, menus.pin, menus.delete, menus.export):
             action.setEnabled(record is not None)
         self._name_actions()

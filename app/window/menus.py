@@ -27,6 +27,9 @@ class WindowActions:
     export_all: Callable[[], None]
     import_chats: Callable[[], None]
     show_page: Callable[[str], None]
+    find: Callable[[], None]
+    find_next: Callable[[], None]
+    find_previous: Callable[[], None]
     search: Callable[[], None]
     commands: Callable[[], object]
     quit: Callable[[], None]
@@ -68,6 +71,7 @@ class Menus:
     delete: QAction
     eject: QAction
     export: QAction
+    find: tuple[QAction, ...]
     sidebar: QAction
     options: QAction
 
@@ -101,7 +105,7 @@ def build_menus(
     _add(file_menu, tr("Close the window"), "Ctrl+W", window.close)
     leave = _add(file_menu, tr("Quit"), "Ctrl+Q", actions.quit)
     leave.setMenuRole(QAction.MenuRole.QuitRole)
-    _build_edit_menu(bar.addMenu(tr("&Edit")), actions)
+    find = _build_edit_menu(bar.addMenu(tr("&Edit")), actions)
     sidebar, options = _build_view_menu(bar.addMenu(tr("&View")), theme, settings, actions, pages)
 
     chat = bar.addMenu(tr("&Chat"))
@@ -140,6 +144,7 @@ def build_menus(
         delete,
         eject,
         export,
+        find,
         sidebar,
         options,
     )
@@ -162,7 +167,8 @@ def _keys_of(action: QAction) -> tuple[str, str]:
     return shown or action.shortcut().toString(QKeySequence.SequenceFormat.NativeText), name
 
 
-def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
+def _build_edit_menu(menu: QMenu, actions: WindowActions) -> tuple[QAction, ...]:
+    """Fill the menu; gives the actions that find in a chat."""
     standard = QKeySequence.StandardKey
     undo = _edit_action(menu, tr("Undo"), standard.Undo, "undo", otherwise=actions.undo)
     edits = [
@@ -176,6 +182,11 @@ def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
         )
     ]
     menu.addSeparator()
+    find = (
+        _add(menu, tr("Find in chat"), standard.Find, actions.find),
+        _add(menu, tr("Find next"), standard.FindNext, actions.find_next),
+        _add(menu, tr("Find previous"), standard.FindPrevious, actions.find_previous),
+    )
     _add(menu, tr("Search all chats"), "Ctrl+Shift+F", actions.search)
     _add(menu, tr("Commands"), "Ctrl+K", actions.commands)
 
@@ -193,6 +204,7 @@ def _build_edit_menu(menu: QMenu, actions: WindowActions) -> None:
 
     menu.aboutToShow.connect(refresh)
     menu.aboutToHide.connect(enable_all)
+    return find
 
 
 def _can_undo_text() -> bool:

@@ -142,7 +142,7 @@ class Sidebar(QWidget):
         self._search.left_down.connect(self._go_down)
         self._new_menu.clicked.connect(self._show_new_menu)
         chats, folders = self.list, controller.folders
-        chats.open_requested.connect(self.open_chat)
+        chats.open_requested.connect(self._open_found)
         chats.rename_requested.connect(controller.rename_conversation)
         chats.pin_requested.connect(controller.pin_conversations)
         chats.delete_requested.connect(self.delete_requested)
@@ -212,6 +212,14 @@ class Sidebar(QWidget):
             self._controller.open_conversation(conversation_id)
         self.chat_requested.emit()
 
+    def _open_found(self, conversation_id: str) -> None:
+        """Open a chat of the list: while it shows what was found, at the message that was."""
+        if self._controller.is_searching:
+            self._controller.open_found(conversation_id)
+            self.chat_requested.emit()
+        else:
+            self.open_chat(conversation_id)
+
     def _page_button(self, entry: PageEntry) -> LookButton:
         button = LookButton(self._theme, entry.title, "row")
         button.setToolTip(f"{entry.title} ({entry.keys})" if entry.keys else entry.title)
@@ -227,7 +235,7 @@ class Sidebar(QWidget):
         self._search_now()
         records = self._controller.conversations
         if records and self._search.text().strip():
-            self.open_chat(records[0].id)
+            self._open_found(records[0].id)
 
     def _search_now(self) -> None:
         self._search_timer.stop()

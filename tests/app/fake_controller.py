@@ -106,6 +106,7 @@ class FakeController(QObject):
     cost_known = Signal(int, float, float)
     context_shifted = Signal(str)
     looked_closer = Signal(object)
+    message_found = Signal(str, object)
 
     def __init__(self, *, model: ModelInfo | None = MODEL) -> None:
         super().__init__()
@@ -181,6 +182,10 @@ class FakeController(QObject):
         self.calls.append(("open_conversation", conversation_id))
         self.current_id = conversation_id
         self.conversation_opened.emit(conversation_id)
+
+    def open_found(self, conversation_id: str) -> None:
+        self.calls.append(("open_found", conversation_id))
+        self.open_conversation(conversation_id)
 
     def rename_conversation(self, conversation_id: str, title: str) -> None:
         self.calls.append(("rename_conversation", conversation_id, title))

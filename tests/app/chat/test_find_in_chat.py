@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.chat.find_in_chat import FindInChat
+from app.chat.text_view import TextView
+from app.window.main_window import MainWindow
+from engine.protocol import Role
+from tests.app.conftest import Bench
+from tests.app.fake_controller import FakeController
+
+
+def _fill(fake: FakeController, count: int) -> list[str]:
+    """A long chat; every tenth message has a needle."""
+    fake.new_conversation()
+    ids = []
+    fake.blockSignals(True)
+    for number in range(count):
+        role = Role.ASSISTANT if number % 2 else Role.USER
+        text = f"Message {number} with some words.\n\nAnd a second paragraph"
+        ids.append(fake.add(role, text + (f", a NEEDLE {number}" if number % 10 == 5 else "") + "."))
+    fake.blockSignals(False)
+    fake.open_conversation(fake.current_id)
+    return ids
+
+
+def _type(window: MainWindow, qtbot: QtBot, text: str) -> FindInChat:
+    qtbot.keyClick(window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    find = window.chat_page.finding
+    find.bar.field.setText(text)
+    qtbot.waitUntil(lambda: find._finder.is_done)
+    return find
+
+
+def _marked(window: MainWindow) -> list[tuple[TextView, str, str]]:
+    """What is marked in the messages that are alive: the view, the words, their ground."""
+    found = []
+    for widget in window.chat_page.transcript.widgets:
+        for view in widget.searched_texts:
+            found += [
+                (view, mark.cursor.selectedText(), mark.format.background().color().name().upper())
+                for mark in view.extraSelections()
+            ]
+    return found
+
+
+def _current(window: MainWindow, theme_colour: str) -> TextView:
+    (view,) = [view for view, _text, ground in _marked(window) if ground == theme_colour]
+    return view
+
+
+def _is_in_sight(window: MainWindow, view: TextView) -> bool:
+    viewport = window.chat_page.transcript.viewport()
+    top = view.mapTo(viewport, view.rect().topLeft()).y()
+    return -view.height() < top < viewport.height()
+
+
+def test_the_whole_chat_is_searched_and_gone_through(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    _fill(fake, 200)
+    window.chat_page.focus_composer()
+    edit = window.chat_page.composer.edit
+    find = _type(window, qtbot, "needle")
+    accent = window._theme.palette.accent.upper()
+    assert find.bar.state == "20 of 20", "the nearest to where the person reads"
+    assert _is_in_sight(window, _current(window, accent))
+    qtbot.keyClick(find.bar.field, Qt.Key.Key_Return)
+    assert find.bar.state == "1 of 20", "round the end"
+    assert _is_in_sight(window, _current(window, accent))
+    assert not window.chat_page.transcript.is_following
+    assert len(window.chat_page.transcript.widgets) < 120, "what is between is not made"
+    qtbot.keyClick(find.bar.field, Qt.Key.Key_F3)
+    assert find.bar.state == "2 of 20"
+    qtbot.keyClick(find.bar.field, Qt.Key.Key_F3, Qt.KeyboardModifier.ShiftModifier)
+    qtbot.keyClick(find.bar.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    assert find.bar.state == "20 of 20"
+    assert {text for _view, text, _ground in _marked(window)} == {"NEEDLE"}
+    find.bar.field.setText("nowhere")
+    qtbot.waitUntil(lambda: find._finder.is_done)
+    assert find.bar.state == "Not found"
+    assert _marked(window) == []
+    qtbot.keyClick(find.bar.field, Qt.Key.Key_Escape)
+    assert not find.is_open
+    assert QApplication.focusWidget() is edit
+
+
+def test_a_stream_moves_nobody_who_finds(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
+    _fill(fake, 30)
+    find = _type(window, qtbot, "needle")
+    find._finder.step(-1)
+    bar = window.chat_page.transcript.verticalScrollBar()
+    qtbot.wait(100)
+    place = bar.value()
+    answer = fake.begin_answer()
+    fake.push(answer, "Here is a needle, too.\n\n```\nneedle()\n```\n\n| needle |\n|---|\n| no |\n")
+    qtbot.waitUntil(lambda: find.bar.state == "2 of 6", timeout=3000)
+    fake.end_answer(answer)
+    qtbot.wait(50)
+    assert bar.value() == place
+    qtbot.waitUntil(lambda: sum(text == "needle" for _view, text, _ground in _marked(window)) == 3, timeout=3000)
+
+
+def test_the_bar_moves_nothing_that_is_read(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
+    _fill(fake, 40)
+    transcript = window.chat_page.transcript
+    qtbot.waitUntil(lambda: len(transcript.widgets) == 40)
+    transcript._set_following(False)
+    transcript.verticalScrollBar().setValue(600)
+    widget = next(widget for widget in transcript.widgets if widget.y() > 700)
+    place = widget.mapTo(window, widget.rect().topLeft())
+    qtbot.keyClick(window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    assert widget.mapTo(window, widget.rect().topLeft()) == place
+    window.chat_page.finding.close()
+    assert widget.mapTo(window, widget.rect().topLeft()) == place
+
+
+def test_folded_text_is_unfolded_for_what_is_found_in_it(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    fake.new_conversation()
+    fake.add(Role.USER, "\n".join(f"line {number}" for number in range(400)) + "\nneedle")
+    _type(window, qtbot, "needle")
+    assert [text for _view, text, _ground in _marked(window)] == ["needle"]
+
+
+def test_another_chat_is_searched_when_it_opens(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
+    first = fake.current_id
+    find = _type(window, qtbot, "log")
+    assert find.bar.state == "1 of 3"
+    _fill(fake, 4)
+    assert not find.is_open, "a new chat has nothing to find"
+    find = _type(window, qtbot, "message")
+    fake.open_conversation(first)
+    qtbot.waitUntil(lambda: find._finder.is_done)
+    assert find.bar.state == "Not found"
+
+
+@pytest.mark.parametrize("word", ["needle", "title only"])
+def test_a_found_chat_opens_at_the_message(
+    window: MainWindow, fake: FakeController, qtbot: QtBot, word: str
+) -> None:
+    other = fake.add_conversation("Title only")
+    fake.search("title only")
+    window.sidebar.list.open_requested.emit(other)
+    assert fake.calls[-2:] == [("open_found", other), ("open_conversation", other)]
+    ids = _fill(fake, 100)
+    fake.message_found.emit(ids[15], (word,))
+    transcript = window.chat_page.transcript
+    found = next(widget for widget in transcript.widgets if widget.message_id == ids[15])
+    assert 0 <= found.mapTo(transcript.viewport(), found.rect().topLeft()).y() < transcript.viewport().height()
+    assert {text for _view, text, _ground in _marked(window)} == ({"NEEDLE"} if word == "needle" else set())
+    window.chat_page.finding._marks._end_flash()
+    assert _marked(window) == []
+
+
+def test_a_hit_in_another_branch_is_shown(bench: Bench) -> None:
+    controller = bench.controller
+    found: list[tuple[str, object]] = []
+    controller.message_found.connect(lambda message_id, words: found.append((message_id, words)))
+    bench.ask("Tea or coffee?", "Put the kettle on.")
+    bench.ask("And then?", "Pour.")
+    question = controller.current_messages[0].record.id
+    chat_id = controller.current_id
+    controller.edit_and_resend(question, "Milk?")
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    bench.settle()
+    assert controller.current_messages[0].record.content == "Milk?"
+    controller.search("KETTLE on")
+    bench.settle()
+    controller.open_found(chat_id)
+    shown = [view.record.content for view in controller.current_messages]
+    assert shown == ["Tea or coffee?", "Put the kettle on.", "And then?", "Pour."]
+    assert found == [(controller.current_messages[1].record.id, ("KETTLE", "on"))]
+    controller.new_conversation()
+    controller.open_found(chat_id)
+    assert controller.current_id == chat_id
+    assert len(found) == 2
+    controller.rename_conversation(chat_id, "Breakfast")
+    controller.search("breakfast")
+    bench.settle()
+    controller.open_found(chat_id)
+    assert len(found) == 2, "it was the title that was found"
+    bench.settle()
