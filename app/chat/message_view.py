@@ -21,6 +21,7 @@ from app.chat.text_view import TextView
 from app.storage.records import MessageStatus
 from app.theme import Theme
 from app.translation import tr
+from app.widgets.growing_column import height_at
 from engine.protocol import Role
 
 
@@ -85,7 +86,7 @@ class MessageWidget(QWidget):
             self.update()  # the frame around it
 
     def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.LayoutRequest:
+        if event.type() == QEvent.Type.LayoutRequest and height_at(self, self.width()) != self.height():
             self.grown.emit(self)  # first the height, then what is in it: nothing is squeezed meanwhile
         return super().event(event)
 

@@ -42,7 +42,7 @@ class ReadingColumn(GrowingColumn):
         right = max(px(24), area_width - px(COLUMN_PX) - left)
         self._top, self._bottom = px(28), px(12)
         self._fitted = (left, area_width - left - right)
-        self._num_placed = 0
+        self.forget()
         self.settle()
 
     def event(self, event: QEvent) -> bool:

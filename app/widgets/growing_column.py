@@ -19,6 +19,7 @@ class GrowingColumn(QWidget):
         self._items: list[QWidget] = []
         self._heights: list[int | None] = []  # of each item; None where it must be asked, 0 for what is hidden
         self._measured_width = -1  # at which they are so high
+        self._total: int | None = None  # the height of the column with them; None where one must be asked
         self._num_placed = 0  # so many of the first ones stand where they must
         self._spacing = spacing
         self._top = self._bottom = 0  # room above and below
@@ -32,6 +33,7 @@ class GrowingColumn(QWidget):
         """Take ``widget`` in at a place, counted from the top."""
         self._items.insert(index, widget)
         self._heights.insert(index, None)
+        self._total = None
         self._num_placed = min(self._num_placed, index)
         widget.setParent(self)
         widget.show()
@@ -40,18 +42,20 @@ class GrowingColumn(QWidget):
         """Let ``widget`` go; it stays a child that nothing places."""
         index = self._items.index(widget)
         del self._items[index], self._heights[index]
+        self._total = None
         self._num_placed = min(self._num_placed, index)
 
     def forget(self, first: int = 0) -> None:
         """Ask the widgets from ``first`` on for their heights again when these are needed."""
         self._heights[first:] = [None] * (len(self._items) - first)
+        self._total = None
         self._num_placed = min(self._num_placed, first)
 
     def settle(self, changed: QWidget | None = None) -> None:
         """Take the height that everything needs, and place it now; ``changed`` may have another one than before."""
         if changed is not None and changed in self._items:
             index = self._items.index(changed)
-            self._heights[index] = None
+            self._heights[index] = self._total = None
             self._num_placed = min(self._num_placed, index)
         height = self.heightForWidth(self.width())
         if height != self._height:
@@ -68,13 +72,16 @@ class GrowingColumn(QWidget):
         if inner != self._measured_width:
             self._measured_width = inner
             self.forget()
+        if self._total is not None:
+            return self._total
         num_shown = total = 0
         for index, height in enumerate(self._heights):
             if height is None:
                 height = self._heights[index] = height_at(self._items[index], inner)
             num_shown += height > 0
             total += height
-        return self._top + total + self._spacing * max(0, num_shown - 1) + self._bottom
+        self._total = self._top + total + self._spacing * max(0, num_shown - 1) + self._bottom
+        return self._total
 
     def _span(self, width: int) -> tuple[int, int]:
         """Where the widgets begin, and how wide they are, in a column of ``width`` pixels."""
@@ -87,10 +94,12 @@ class GrowingColumn(QWidget):
     def _place(self) -> None:
         """Give every widget its place that does not stand there yet."""
         left, width = self._span(self.width())
-        first, self._num_placed = self._num_placed, len(self._items)
-        if width != self._measured_width or None in self._heights:
+        if width != self._measured_width or self._total is None:
             self.heightForWidth(self.width())
-            first = 0
+            self._num_placed = 0
+        first, self._num_placed = self._num_placed, len(self._items)
+        if first == len(self._items):
+            return
         top = self._top + sum(height + self._spacing for height in self._heights[:first] if height)
         for widget, height in zip(self._items[first:], self._heights[first:]):
             if height:
