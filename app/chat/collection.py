@@ -1,7 +1,7 @@
 """All conversations: the list, the trees that were opened, and how changes to them reach the store.
 
 Memory is what views see; the store follows in order. What could not be stored is stored again, whole, with the next
-change of the same conversation.
+change of the same conversation, and without one as soon as that succeeds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.conversation import UNTITLED, Conversation
 from app.chat.folders import Folders
@@ -26,6 +26,7 @@ from app.storage.store import ChatStore, Write
 from app.throttle import Throttle
 
 DRAFT_INTERVAL_MS = 500
+RETRY_MS = 5000  # until what could not be stored is tried again
 MAX_RENAMED_CHARACTERS = 300  # a longer title would only make the list slow
 
 
@@ -58,9 +59,15 @@ class ConversationCollection(QObject):
         self.folders = Folders(store, settings, self)
         self.trash = Trash(store, self)
         self._records = {record.id: self._placed(record) for record in store.read_conversations()}
-        self._visible: tuple[ConversationRecord, ...] | None = None  # None once anything that it is made of differs
+        self._visible: list[ConversationRecord] | None = None  # None once anything that it is made of differs
         self._trees: dict[str, Conversation] = {}
-        self._unsaved: set[str] = set()
+        self._unsaved: dict[
+            str, list[Write]
+        ] = {}  # what could not be stored, and what belongs to it beside messages
+        self._retry = QTimer(self)
+        self._retry.setSingleShot(True)
+        self._retry.setInterval(RETRY_MS)
+        self._retry.timeout.connect(self._save_unsaved)
         self._search_words: tuple[str, ...] = ()
         self._found: dict[str, dict[str, str]] = {}  # of each word, the conversations in whose text it is: excerpts
         self._draft_id = ""
@@ -86,7 +93,7 @@ class ConversationCollection(QObject):
             self._visible = self._find_visible()
         return self._visible
 
-    def _find_visible(self) -> tuple[ConversationRecord, ...]:
+    def _find_visible(self) -> list[ConversationRecord]:
         records = [record for record in self._records.values() if record.active_leaf_id is not None]
         for word in self._search_words:
             found = self._found.get(word, {})
@@ -94,7 +101,7 @@ class ConversationCollection(QObject):
             records = [record for record in records if record.id in found or wanted in record.title.casefold()]
         records.sort(key=attrgetter("updated_at"), reverse=True)
         records.sort(key=attrgetter("is_pinned"), reverse=True)  # and otherwise as they are
-        return tuple(records)
+        return records
 
     def tree(self, conversation_id: str) -> Conversation:
         """The conversation with its messages, read once; raises KeyError for an unknown or deleted one."""
@@ -170,7 +177,11 @@ class ConversationCollection(QObject):
             for record in records:
                 save_conversation(connection, record)
 
-        self._store.write(work)
+        def failed(_sentence: str) -> None:
+            for record in records:
+                self._note_unsaved(record.id)
+
+        self._store.write(work, on_error=failed)
         self.changed.emit()
 
     def add(self, conversation: Conversation, also: Write | None = None) -> None:
@@ -186,44 +197,50 @@ class ConversationCollection(QObject):
         on_saved: Callable[[], None] | None = None,
         on_error: Callable[[str], None] | None = None,
         also: Write | None = None,
+        *,
+        is_retry: bool = False,
     ) -> None:
         """Store the conversation, those of its messages that are new or changed, and ``also``, in one transaction.
 
-        A conversation that was removed for good stays gone.
+        A conversation that was removed for good stays gone. Of a failed ``is_retry`` the person is not told again.
         """
         record = conversation.record
         if self.trash.is_gone(record.id):
             return
         self._take(record)
         is_whole = record.id in self._unsaved
+        late, own = list(self._unsaved.get(record.id, ())), [] if also is None else [also]
         to_save = conversation.messages() if is_whole else list(messages)
 
         def work(connection: sqlite3.Connection) -> None:
             save_conversation(connection, record)
             for message in to_save:
                 save_message(connection, message)
-            if also is not None:
-                also(connection)
+            for each in (*late, *own):
+                each(connection)
 
         def done() -> None:
-            if is_whole:
-                self._unsaved.discard(record.id)
+            if is_whole and (left := self._unsaved.pop(record.id, [])[len(late) :]):
+                self._unsaved[record.id] = left  # failed meanwhile
             if on_saved is not None:
                 on_saved()
 
         def failed(sentence: str) -> None:
-            self._unsaved.add(record.id)
+            self._note_unsaved(record.id, *own)
             if on_error is not None:
                 on_error(sentence)
 
-        self._store.write(work, done, failed)
+        self._store.write(work, done, failed, is_told=not is_retry)
         self.changed.emit()
 
     def save_progress(self, message: MessageRecord) -> None:
         """Store an answer as far as it has come."""
         is_gone = self.trash.is_gone(message.conversation_id)
         if message.conversation_id not in self._unsaved and not is_gone:
-            self._store.write(lambda connection: save_message(connection, message))
+            self._store.write(
+                lambda connection: save_message(connection, message),
+                on_error=lambda _sentence: self._note_unsaved(message.conversation_id),
+            )
 
     def set_draft(self, conversation_id: str, text: str) -> None:
         """Keep what stands in the composer; on disk within half a second."""
@@ -278,6 +295,18 @@ class ConversationCollection(QObject):
         self._records[record.id] = record
         self._visible = None
 
+    def _note_unsaved(self, conversation_id: str, *also: Write) -> None:
+        if not self.trash.is_gone(conversation_id):
+            self._unsaved.setdefault(conversation_id, []).extend(also)
+            self._retry.start()
+
+    def _save_unsaved(self) -> None:
+        for conversation_id in list(self._unsaved):
+            if conversation_id in self._trees or conversation_id in self._records:
+                self.save(self._trees.get(conversation_id) or self.tree(conversation_id), (), is_retry=True)
+            else:
+                del self._unsaved[conversation_id]
+
     def _save_draft(self) -> None:
         if (record := self._records.get(self._draft_id)) is not None:
             self._store.write(lambda connection: save_conversation(connection, record))
@@ -300,4 +329,4 @@ class ConversationCollection(QObject):
     def _on_purged(self, conversation_ids: list[str]) -> None:
         for conversation_id in conversation_ids:
             self._trees.pop(conversation_id, None)
-            self._unsaved.discard(conversation_id)
+            self._unsaved.pop(conversation_id, None)

@@ -19,6 +19,8 @@ SUGGESTIONS = (
     tr("Give me five ideas for a rainy afternoon."),
 )
 
+MAX_FITTINGS = 4
+
 
 class EmptyState(QWidget):
     """A sentence, what it means, and what can be done about it.
@@ -56,6 +58,7 @@ class EmptyState(QWidget):
         self._column.addStretch(3)
         self._made: list[LookButton] = []
         self._kind = ""
+        self._is_fitting = False
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
 
@@ -136,17 +139,34 @@ class EmptyState(QWidget):
         self._fit_suggestions()
 
     def _fit_suggestions(self) -> None:
-        """Leave out the last suggestions where they have no room, for squeezed they could not be read."""
-        if self._kind != "ready":
+        """Leave out the last suggestions where they have no room, for squeezed they could not be read.
+
+        Showing or hiding one lays out what is around this widget at once, which may give it another height: so it
+        is done only where it differs, and what comes of that is looked at afterwards, a few times at most.
+        """
+        if self._kind != "ready" or self._is_fitting:
             return
-        for button in self._made:
-            button.show()
+        self._is_fitting = True
+        try:
+            for _ in range(MAX_FITTINGS):
+                height = self.height()
+                for button, has_room in zip(self._made, self._have_room(height)):
+                    if button.isHidden() == has_room:
+                        button.setVisible(has_room)
+                if self.height() == height:
+                    break
+        finally:
+            self._is_fitting = False
+
+    def _have_room(self, height: int) -> list[bool]:
+        """For each suggestion whether it can be read in a state of this height."""
         needed = self._column.totalHeightForWidth(max(self.width(), 1))
-        for button in reversed(self._made):
-            if needed <= self.height():
-                break
-            button.hide()
-            needed -= button.sizeHint().height() + self._buttons.spacing()
+        heights = [button.sizeHint().height() + self._buttons.spacing() for button in self._made]
+        needed += sum(each for button, each in zip(self._made, heights) if button.isHidden())
+        if all(button.isHidden() for button in self._made):  # then the layout leaves out what is around them, too
+            needed += self._buttons.contentsMargins().top() + self._column.spacing() - self._buttons.spacing()
+        after = [sum(heights[number + 1 :]) for number in range(len(heights))]
+        return [needed - rest <= height for rest in after]
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

@@ -138,10 +138,13 @@ class ChatStore(QObject):
         work: Write,
         on_done: Callable[[], None] | None = None,
         on_error: Callable[[str], None] | None = None,
+        *,
+        is_told: bool = True,
     ) -> None:
         """Run ``work(connection)`` in one transaction, after all earlier writes.
 
-        ``on_done`` is called on the GUI thread when the disk has it, ``on_error`` with a sentence when it failed.
+        ``on_done`` is called on the GUI thread when the disk has it, ``on_error`` with a sentence when it failed;
+        ``trouble`` follows unless ``is_told`` is False.
         """
 
         def done(_result: object) -> None:
@@ -154,7 +157,8 @@ class ChatStore(QObject):
             if is_damage(error) or isinstance(error, sqlite3.IntegrityError):  # an index that does not fit
                 self._database.note_damage(str(error))
                 sentence = _DAMAGED if is_damage(error) else sentence
-            self.trouble.emit(sentence)
+            if is_told:
+                self.trouble.emit(sentence)
             if on_error is not None:
                 on_error(sentence)
 
@@ -243,7 +247,7 @@ class ChatStore(QObject):
 def _advice(error: Exception) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return tr("The disk is full: free some space and send again.")
+        return tr("The disk is full: free some space, and saving goes on by itself.")
     if is_busy(error):
         return tr("Another program is using the chat database.")
     return tr("Look at the log file, then send again.")

@@ -73,7 +73,7 @@ def decoded(data: bytes, name: str) -> str:
 
 def _pdf_text(path: Path) -> str:
     from pypdf import PdfReader  # only who has a PDF should wait for it
-    from pypdf.errors import PyPdfError
+    from pypdf.errors import DependencyError, PyPdfError
 
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every flaw that it mends
     try:
@@ -83,6 +83,8 @@ def _pdf_text(path: Path) -> str:
         text = "\n\n".join(page.extract_text() for page in reader.pages)
     except InputError:
         raise
+    except (DependencyError, NotImplementedError) as error:  # AES without the package for it, or another handler
+        raise InputError(f"{path.name} is encrypted; use a copy that is not.") from error
     except (
         PyPdfError,
         ValueError,

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import codecs
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +27,7 @@ from engine.extraction.texts import read_text_file
 from tests.app.conftest import Bench, BenchMaker
 
 
-def _pdf(path: Path, text: str, password: str = "") -> Path:
+def _pdf(path: Path, text: str, password: str = "", algorithm: str = "RC4-128") -> Path:
     content = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode("latin-1")
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -43,7 +45,7 @@ def _pdf(path: Path, text: str, password: str = "") -> Path:
     path.write_bytes(data + b"trailer << /Size 5 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % start)
     if password:
         writer = PdfWriter(clone_from=path)
-        writer.encrypt(password, algorithm="RC4-128")
+        writer.encrypt(password, algorithm=algorithm)
         writer.write(path)
     return path
 
@@ -65,6 +67,31 @@ def test_texts_are_read_in_their_encodings(tmp_path: Path, data: bytes, text: st
 
 def test_the_text_of_a_pdf_is_read(tmp_path: Path) -> None:
     assert read_text_file(_pdf(tmp_path / "a.pdf", "Rent is due")).strip() == "Rent is due"
+
+
+LOCKED = "aes.pdf is locked with a password; use a copy without one."
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "without_package"),
+    [("AES-128", LOCKED), ("AES-256", "aes.pdf is encrypted; use a copy that is not.")],
+)
+def test_a_pdf_that_is_encrypted_with_aes_says_so(tmp_path: Path, algorithm: str, without_package: str) -> None:
+    pytest.importorskip("cryptography")
+    path = _pdf(tmp_path / "aes.pdf", "secret", "word", algorithm)
+    with pytest.raises(InputError) as caught:
+        read_text_file(path)
+    assert str(caught.value) == LOCKED
+    # And where that package is not there: what pypdf does then, in a process of its own.
+    code = (
+        "import sys\n"
+        "sys.modules['cryptography'] = sys.modules['Crypto'] = None\n"
+        "from pathlib import Path\nfrom engine.errors import InputError\n"
+        "from engine.extraction.texts import read_text_file\n"
+        "try:\n    read_text_file(Path(sys.argv[1]))\nexcept InputError as error:\n    print(error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == without_package
 
 
 def test_what_cannot_be_attached_says_why(tmp_path: Path) -> None:

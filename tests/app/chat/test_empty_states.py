@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.empty_states import SUGGESTIONS, EmptyState
@@ -23,3 +25,38 @@ def test_suggestions_without_room_are_left_out_whole(theme: Theme, qtbot: QtBot)
     assert shown() == []
     state.resize(560, 600)
     assert len(shown()) == len(SUGGESTIONS)
+
+
+def test_a_place_whose_height_follows_from_what_it_holds_ends(theme: Theme, qtbot: QtBot) -> None:
+    """What is around it is laid out when a suggestion comes or goes, and may take that very room away again."""
+    state = EmptyState(theme)
+    qtbot.addWidget(state)
+    state.show_ready("a model")
+    state.resize(560, 600)
+    state.show()
+    times = 0
+    low, high = 120, 600
+
+    class Spring(QWidget):
+        """Gives the room for a suggestion only where it is hidden."""
+
+        def showEvent(self, event: QShowEvent) -> None:
+            super().showEvent(event)
+            self._turn(low)
+
+        def hideEvent(self, event: QHideEvent) -> None:
+            super().hideEvent(event)
+            self._turn(high)
+
+        def _turn(self, height: int) -> None:
+            nonlocal times
+            times += 1
+            assert times < 100, "it goes round and round"
+            state.resize(560, height)
+
+    springs = [Spring(button) for button in state._made]
+    for spring in springs:
+        spring.show()
+    state.resize(560, 200)
+    state.resize(560, 600)
+    assert times < 40

@@ -1,0 +1,84 @@
+"""A disk that fills while the app writes: one sentence, nothing lost, and saved as soon as there is room."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.paths import AppPaths
+from tests.app.conftest import BenchMaker
+
+SENTENCE = "The disk is full: free some space, and saving goes on by itself."
+
+
+@pytest.fixture
+def small_disk(paths: AppPaths) -> Iterator[Path]:
+    """A disk of 4 MB under the chats; only root on Linux may make one."""
+    folder = paths.database.parent
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("no disk can be made here")
+    folder.mkdir(parents=True, exist_ok=True)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("no disk can be made here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def _fill(folder: Path) -> Path:
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as stream:
+        try:
+            while True:
+                stream.write(bytes(4096))
+        except OSError:
+            return ballast
+
+
+def test_an_answer_on_a_full_disk_is_saved_when_there_is_room(
+    small_disk: Path, make_bench: BenchMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.chat.collection.RETRY_MS", 50)
+    bench = make_bench()
+    bench.ask("What was before?", "This was.")
+    bench.settle()
+    before = [view.record.content for view in bench.controller.current_messages]
+    bench.controller.send("Write a long answer")
+    request_id = bench.request()
+    ballast = _fill(small_disk)
+    for number in range(40):
+        bench.engine.say(request_id, f"Part {number} " + "of a long answer " * 200)
+    bench.engine.finish(request_id)
+    bench.wait_idle()
+    bench.qtbot.waitUntil(lambda: any(SENTENCE in notice for notice in bench.notices))
+    bench.controller.rename_conversation(bench.controller.current_id, "Renamed on a full disk")
+    bench.settle()
+    assert {notice.split(". ")[-1] for notice in bench.notices} == {SENTENCE}
+    stored = bench.context.store.read_messages(bench.controller.current_id)
+    assert [message.content for message in stored][: len(before)] == before, "what was saved is still there"
+    num_told = len(bench.notices)
+    bench.qtbot.wait(150)  # several tries
+    assert len(bench.notices) == num_told, "it is not told again and again"
+
+    ballast.unlink()
+    shown = [view.record.content for view in bench.controller.current_messages]
+
+    def is_saved() -> bool:
+        messages = bench.context.store.read_messages(bench.controller.current_id)
+        return [message.content for message in messages] == shown
+
+    bench.qtbot.waitUntil(is_saved)
+    make_bench.close(bench)
+    again = make_bench()
+    again.controller.open_conversation(again.controller.conversations[0].id)
+    assert [view.record.content for view in again.controller.current_messages] == shown
+    assert again.controller.conversations[0].title == "Renamed on a full disk"
+    make_bench.close(again)
