@@ -13,7 +13,7 @@ from typing import Any
 from app.chat.tool_calls import is_told, messages_of
 from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
 from engine.plain_data import dataclass
-from engine.protocol import Message, Role
+from engine.protocol import Channel, Message, Role
 
 MAX_TITLE_CHARACTERS = 60
 UNTITLED = "New chat"  # kept with the conversation, so it is the same in every language
@@ -33,6 +33,15 @@ class MessageView:
     def has_version(self, step: int) -> bool:
         """Whether there is an alternative ``step`` places further on."""
         return 0 <= self.sibling_index + step < self.num_siblings
+
+    def with_piece(self, channel: str, text: str) -> MessageView:
+        """The same with a streamed piece; of a call nothing is there before it is whole."""
+        record = self.record
+        if channel == Channel.REASONING.value:
+            record = replace(record, reasoning=record.reasoning + text)
+        elif channel != Channel.TOOL_CALL.value:
+            record = replace(record, content=record.content + text)
+        return replace(self, record=record)
 
 
 class Conversation:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
@@ -20,7 +19,7 @@ from app.chat.reading_column import ReadingColumn, ReadingPlace, reading_place
 from app.chat.selection import TextSelection
 from app.theme import Theme
 from app.translation import tr
-from engine.protocol import Channel, Role
+from engine.protocol import Role
 
 if TYPE_CHECKING:
     from app.chat.message_view import MessageWidget
@@ -149,7 +148,7 @@ class Transcript(QScrollArea):
         if widget is not None:
             widget.append(channel, text)
         elif self._num_below and self._messages[-1].record.id == message_id:
-            self._messages[-1] = _with_piece(self._messages[-1], channel, text)  # it is there when it is made
+            self._messages[-1] = self._messages[-1].with_piece(channel, text)  # it is there when it is made
 
     def set_progress(self, message_id: str, text: str) -> None:
         """What is going on with a message that is being written."""
@@ -468,13 +467,3 @@ class Transcript(QScrollArea):
             self.ensureWidgetVisible(new, 0, self._theme.px(24))
             self._set_following(False)
             self._follow_if_at_end()
-
-
-def _with_piece(view: MessageView, channel: str, text: str) -> MessageView:
-    """``view`` with a piece that came for it; of a call nothing is shown before it is whole."""
-    record = view.record
-    if channel == Channel.REASONING.value:
-        record = replace(record, reasoning=record.reasoning + text)
-    elif channel != Channel.TOOL_CALL.value:
-        record = replace(record, content=record.content + text)
-    return replace(view, record=record)

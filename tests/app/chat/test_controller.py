@@ -234,13 +234,13 @@ def test_delete_is_undone(bench: Bench, make_bench: BenchMaker) -> None:
     bench.ask("keep me", "yes")
     kept_id = bench.controller.current_id
     bench.controller.delete_conversations([kept_id])
-    assert bench.controller.conversations == []
+    assert not bench.controller.conversations
     assert bench.controller.current_id != kept_id
     bench.controller.restore_conversations([kept_id])
     assert _texts(bench) == ["keep me", "yes"]
     bench.controller.delete_conversations([kept_id])
     make_bench.close(bench)
-    assert make_bench().controller.conversations == []
+    assert not make_bench().controller.conversations
 
 
 def test_rename_pin_and_search(bench: Bench) -> None:
@@ -276,7 +276,7 @@ def test_drafts_outlast_the_app(bench: Bench, make_bench: BenchMaker) -> None:
     bench.controller.save_draft("h")
     bench.controller.save_draft("half a thought")
     assert bench.controller.current_conversation.draft == "half a thought"
-    assert bench.controller.conversations == []
+    assert not bench.controller.conversations
     make_bench.close(bench)
     again = make_bench()
     assert again.controller.current_conversation.draft == "half a thought"
