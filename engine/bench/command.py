@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 from pathlib import Path
 
+from engine.bench.extras import missing_extra
 from engine.bench.plot import check_plot, write_plot
 from engine.bench.session import IK_LLAMA, LLAMA_BENCH, WHEELS, XLLAMACPP, BenchOptions, run_benchmark
 from engine.bench.synthetic import cached_model
@@ -38,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--limit",
-        type=float,
+        type=_seconds,
         default=6.0,
         metavar="S",
         help="leave out further repetitions of a test that has run so long (%(default)s s)",
@@ -121,14 +124,11 @@ def check_peer(name: str = XLLAMACPP) -> None:
     import importlib.util
 
     if importlib.util.find_spec(_MODULES[name]) is None:
-        raise EngineError("The peer is not installed: pip install 'fireside[bench]' adds it.")
+        raise missing_extra(_MODULES[name])
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 1024:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 1,024")
-    return number
+    return _number(text, 1, 1024)
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -137,7 +137,20 @@ def _counts(text: str) -> tuple[int, ...]:
 
 def _sizes(text: str) -> tuple[int, ...]:
     """``512,2048`` as numbers; an empty text is none."""
-    numbers = tuple(int(part) for part in text.split(",") if part.strip())
-    if any(not 0 <= number <= 1 << 20 for number in numbers):
-        raise argparse.ArgumentTypeError(f"{text} has a number that is not from 0 to 1,048,576")
-    return numbers
+    return tuple(_number(part, 0, 1 << 20) for part in text.split(",") if part.strip())
+
+
+def _number(text: str, least: int, most: int) -> int:
+    with contextlib.suppress(ValueError):
+        number = int(text)
+        if least <= number <= most:
+            return number
+    raise argparse.ArgumentTypeError(f"{text.strip()!r} is not a whole number from {least:,} to {most:,}")
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        seconds = float(text)
+        if 0 <= seconds < math.inf:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text.strip()!r} is not a number of seconds from 0 on")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.bench.extras import missing_extra
 from engine.bench.token_ids import random_token_ids
 from engine.errors import EngineError
 
@@ -84,7 +85,7 @@ def open_context(path: Path, num_threads: int, num_tokens: int) -> Any:
         internals: Any = importlib.import_module("ik_llama_cpp._internals")
         package: Any = importlib.import_module("ik_llama_cpp.llama")
     except ImportError as error:
-        raise EngineError("The peer is not installed: pip install 'fireside[bench]' adds it.") from error
+        raise missing_extra("ik_llama_cpp") from error
     # Its flash attention fails an assertion on processors without VNNI, where the wheel leaves it out, too.
     has_flash_attention = package._cpu_has_avx_vnni()
     try:

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from engine.bench.extras import missing_extra
 from engine.bench.json_measure import CONTEXT_LENGTH, measure_answers, measure_grammar, measure_rows
 from engine.bench.session import XLLAMACPP
 from engine.config import EngineConfig
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if not 1 <= arguments.repetitions <= 100 or not 0 <= arguments.rows <= 100_000:
         raise EngineError("Give 1 to 100 repetitions and 0 to 100,000 rows.")
     if arguments.peer and importlib.util.find_spec(XLLAMACPP) is None:
-        raise EngineError("The peer is not installed: pip install 'fireside[bench]' adds it.")
+        raise missing_extra(XLLAMACPP)
     path = find_model(arguments.model)
     num_threads = choose_num_threads(arguments.threads)
     report: dict[str, Any] = {"model": path.name, "num_threads": num_threads}

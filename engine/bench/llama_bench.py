@@ -58,7 +58,9 @@ class LlamaBench:
         try:
             samples = [float(speed) for speed in _json_list(text)[-1]["samples_ts"]]
         except (ValueError, LookupError, TypeError) as error:
-            raise EngineError(f"{self._program.name} printed no results for {test.label}.") from error
+            raise EngineError(
+                f"{self._program.name} printed no results for {test.label}; is it a llama-bench?"
+            ) from error
         if not samples:
             raise EngineError(f"{self._program.name} printed no samples for {test.label}.")
         return samples
@@ -68,8 +70,11 @@ class LlamaBench:
             done = subprocess.run(
                 [str(self._program), *arguments], capture_output=True, timeout=TIMEOUT_S, check=False
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise EngineError(f"{self._program} cannot be run: {error}.") from error
+        except OSError as error:
+            reason = error.strerror or error
+            raise EngineError(f"{self._program} cannot be run as llama-bench: {reason}.") from error
+        except subprocess.TimeoutExpired as error:
+            raise EngineError(f"{self._program.name} gave no result within {TIMEOUT_S:,} s.") from error
         if done.returncode and arguments != ["--help"]:
             last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             raise EngineError(f"{self._program.name} failed with code {done.returncode}: {' '.join(last)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from engine.bench.extras import missing_extra
 from engine.bench.results import OWN, Report, SpeedResult
 from engine.errors import EngineError
 
@@ -75,5 +76,5 @@ def _matplotlib() -> tuple[Any, Any]:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise EngineError("Plots need matplotlib: pip install 'fireside[bench]' adds it.") from error
+        raise missing_extra("matplotlib") from error
     return Figure, FigureCanvasAgg

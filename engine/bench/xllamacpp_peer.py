@@ -10,6 +10,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from engine.bench.extras import missing_extra
 from engine.bench.token_ids import random_token_ids
 from engine.errors import EngineError
 
@@ -90,7 +91,7 @@ def start_server(path: Path, num_threads: int, num_batch_threads: int, num_token
     try:
         xllamacpp: Any = importlib.import_module("xllamacpp")
     except ImportError as error:
-        raise EngineError("The peer is not installed: pip install 'fireside[bench]' adds it.") from error
+        raise missing_extra("xllamacpp") from error
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
     parameters.n_ctx = num_tokens

@@ -1,7 +1,8 @@
 """Compiles kernels in processes of their own, several at a time.
 
 Most of a compilation is numba's Python code, of which one process runs one thread at a time; and what numba takes
-of memory goes with its process. The processes end when nothing was to be compiled for a while, or with this one.
+of memory goes with its process. The processes end when nothing was to be compiled for a while, or with this one,
+also in the middle of a kernel.
 Where there can be none, kernels are compiled here.
 """
 
@@ -112,7 +113,8 @@ class _Process:
 
     def _ask(self, source: Source) -> ObjectCode:
         if self._process is None:
-            command = [sys.executable, "-c", _PROGRAM, json.dumps(sys.path)]
+            # -P: without it Python would look for ``json`` in the working folder, where anybody's json.py may lie.
+            command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(sys.path)]
             flags = getattr(subprocess, "CREATE_NO_WINDOW", 0)
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, creationflags=flags)
@@ -146,11 +148,25 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal is meant for the parent
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anybody prints must not come between
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    sources: queue.SimpleQueue[Source] = queue.SimpleQueue()
+    threading.Thread(target=_read_sources, args=(sources,), daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):
         while True:
-            source: Source = pickle.load(sys.stdin.buffer)
+            source = sources.get()
             try:
                 answer: ObjectCode | Exception = _compile_here(source)
             except Exception as error:
                 answer = RuntimeError(f"{type(error).__name__}: {error}")
             _send(answers, answer)
+
+
+def _read_sources(sources: queue.SimpleQueue[Source]) -> None:
+    """Pass on what comes, and end the process with the parent, whose kernel nobody waits for any more."""
+    status = 1
+    try:
+        while True:
+            sources.put(pickle.load(sys.stdin.buffer))
+    except EOFError:
+        status = 0
+    finally:
+        os._exit(status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,9 +60,31 @@ def test_what_cannot_be_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--threads", "0"], ["--threads", "x"], ["--prompts", "-1"], ["--repetitions", "0"]]
+    ("arguments", "message"),
+    [
+        (["--threads", "0"], "'0' is not a whole number from 1 to 1,024"),
+        (["--threads", "1,,2"], "'' is not a whole number from 1 to 1,024"),
+        (["--streams", "x"], "'x' is not a whole number from 1 to 1,024"),
+        (["--prompts", "-1"], "'-1' is not a whole number from 0 to 1,048,576"),
+        (["--depths", "1e3"], "'1e3' is not a whole number from 0 to 1,048,576"),
+        (["--repetitions", "0"], "'0' is not a whole number from 1 to 1,024"),
+        (["--limit", "nan"], "'nan' is not a number of seconds from 0 on"),
+        (["--limit", "inf"], "'inf' is not a number of seconds from 0 on"),
+    ],
 )
-def test_wrong_numbers_are_wrong_usage(arguments: list[str]) -> None:
+def test_wrong_numbers_are_wrong_usage(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["bench", "m.gguf", *arguments])
     assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_missing_peer_is_named_with_the_command_that_adds_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["bench", "m.gguf", "--peer", "ik-llama"]) == 1
+    told = "The package ik-llama-cpp-python is not installed; this adds it: "
+    assert capsys.readouterr().err.startswith(told + sys.executable + " -m pip install ik-llama-cpp-python")

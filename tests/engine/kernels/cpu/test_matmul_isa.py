@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,15 @@ def test_a_wanted_set_is_taken_or_refused() -> None:
     for wanted in ("avx512vnni", "mmx", "mmx-emulated", "avx2-", "avx2-simulated"):
         with pytest.raises(EngineError, match=r"choose one of: avx2, portable\."):
             choose_instruction_set(wanted, available)
+
+
+def test_the_terminal_says_in_one_sentence_that_there_is_no_such_set() -> None:
+    environment = {**os.environ, "FIRESIDE_ISA": "mmx"}
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "--help"], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(r"FIRESIDE_ISA=mmx is not available on this processor; choose one of: .*\n", done.stderr)
 
 
 def test_this_process_uses_an_available_set() -> None:
