@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 ALL = "0" * 32  # the name that stands for all conversations
 BEGUN, DONE = "-", "="
@@ -77,7 +79,7 @@ class Deletions:
     def since(self, position: int) -> Deleted:
         """What others have deleted since ``position``: all, where the file was begun anew meanwhile."""
         try:
-            with open(self._path, "rb") as file:
+            with self._open() as file:
                 is_new = os.fstat(file.fileno()).st_size < position
                 file.seek(0 if is_new else position)
                 content = file.read()
@@ -99,7 +101,8 @@ class Deletions:
     def unfinished(self) -> list[str]:
         """The names whose deletion was begun, by whomever, and not done."""
         try:
-            lines = self._path.read_text("ascii", "replace").splitlines()
+            with self._open() as file:
+                lines = file.read().decode("ascii", "replace").splitlines()
         except OSError:
             return []
         last = {line[1:33]: line[:1] for line in lines if len(line) == _LINE_BYTES}
@@ -110,7 +113,17 @@ class Deletions:
         if self.position > MAX_BYTES:
             os.truncate(self._path, 0)
 
+    def _open(self) -> BinaryIO:
+        """The file, for reading. Raises OSError where something else is in its place: a pipe never ends."""
+        if self._path.exists() and not self._path.is_file():
+            raise OSError(f"{self._path} is no file")
+        return open(self._path, "rb")
+
     def _note(self, kind: str, name: str) -> None:
+        if self._path.is_dir() and not self._path.is_symlink():  # of whatever damage; deletions must be noted
+            shutil.rmtree(self._path)
+        elif not self._path.is_file():
+            self._path.unlink(missing_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(descriptor, f"\n{kind}{name} {self._author}".encode("ascii"))  # after whatever is half written

@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import shutil
+import time
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -45,6 +46,7 @@ from engine.cache.snapshot_file import (
 
 MIN_FREE_BYTES = 1 << 30  # of the disk, which snapshots leave to others
 LOCK_WAIT_S = 2.0  # for another program, which holds the lock for milliseconds; without it nothing is written
+MAX_WRITING_S = 86_400.0  # a file that grew no more for so long is left over, though its writer's number lives on
 MAX_FILES = 16  # of one conversation; then they are joined
 MAX_HEADERS = 128  # kept in memory
 MAX_LOGITS = 8  # of a conversation: after its last prompts, whose answers may be wanted anew
@@ -75,10 +77,12 @@ class SnapshotStore:
         for folder in _folders(self._folder):
             if not folder.name.startswith(f"{FORMAT}-"):
                 shutil.rmtree(folder, ignore_errors=True)
+        oldest_s = time.time() - MAX_WRITING_S
         for path in self._folder.glob(f"*/*/.*{TEMPORARY_SUFFIX}"):
             match = _TEMPORARY.fullmatch(path.name)
-            if match is None or not psutil.pid_exists(int(match[1])):
-                path.unlink(missing_ok=True)
+            if match is None or not psutil.pid_exists(int(match[1])) or _last_used(path) < oldest_s:
+                with contextlib.suppress(OSError):
+                    path.unlink()
         with self._locked():
             for name in self.deletions.unfinished():
                 self._delete(name)
@@ -306,7 +310,11 @@ def _remove_folder(folder: Path) -> None:
 
 
 def _next_path(folder: Path) -> Path:
-    numbers = [int(path.stem) for path in _snapshots(folder) if path.stem.isdecimal()]
+    try:
+        names = [Path(name) for name in os.listdir(folder)]  # a folder may have such a name, too
+    except OSError:
+        names = []
+    numbers = [int(path.stem) for path in names if path.suffix == SUFFIX and path.stem.isdecimal()]
     return folder / f"{max(numbers, default=0) + 1:06d}{SUFFIX}"
 
 
@@ -318,9 +326,9 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _last_used(folder: Path) -> float:
+def _last_used(path: Path) -> float:
     try:
-        return folder.stat().st_mtime
+        return path.stat().st_mtime
     except OSError:
         return 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -227,3 +228,31 @@ def test_a_program_that_hangs_with_the_lock_stops_no_deletion(
         assert store.begin(KEY, "b", BLOCK_BYTES, [_record(1)], []) is None, "writing can wait"
         store.forget("a")
     assert store.usage() == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "rubbish", "link"])
+def test_whatever_lies_in_the_place_of_the_file_is_not_waited_for_and_stops_no_deletion(
+    tmp_path: Path, kind: str
+) -> None:
+    if kind == "pipe" and not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes here")
+    store = SnapshotStore(tmp_path, 1 << 30)
+    _write(store, "a")
+    place = tmp_path / "deleted"
+    place.unlink(missing_ok=True)
+    match kind:
+        case "folder":
+            (place / "deeper").mkdir(parents=True)
+        case "pipe":
+            os.mkfifo(place)
+        case "link":
+            place.symlink_to(tmp_path / "nowhere")
+        case _:
+            place.write_bytes(bytes(range(256)) * 3)
+    other = SnapshotStore(tmp_path, 1 << 30)
+    other.clean()
+    assert not other.deletions.news().names
+    store.forget("a")
+    assert store.usage() == (0, 0)
+    assert other.deletions.since(0).has("a")
+    assert not other.deletions.unfinished()

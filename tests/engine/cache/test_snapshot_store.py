@@ -259,3 +259,33 @@ def test_cleaning_removes_other_versions_and_leaves_running_writers_alone(store:
     writer.append(_blocks(records_of([2] * 16)))
     writer.finish()
     assert len(_stored(store, "a")) == 2
+
+
+def test_cleaning_removes_what_a_killed_writer_left_also_where_its_number_lives_on(store: SnapshotStore) -> None:
+    """In a container every start has the same process id."""
+    writer = store.begin(KEY, "a", BLOCK_BYTES, records_of([1] * 16), [])
+    assert writer is not None
+    left = writer._temporary
+    (left.with_name(".x.kv.1.tmp")).mkdir()  # cannot be unlinked, and stops nothing
+    store.clean()
+    assert left.exists()
+    _age_file(left, 2 * snapshot_store.MAX_WRITING_S)
+    store.clean()
+    assert not left.exists()
+    writer.abort()
+
+
+def _age_file(path: Path, seconds: float) -> None:
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+@pytest.mark.parametrize("name", ["000001.kv", "000007.kv"])
+def test_a_folder_that_is_called_like_a_snapshot_stops_none(store: SnapshotStore, name: str) -> None:
+    records = records_of([1] * 16)
+    _write(store, "a", records)
+    (folder,) = store._conversation_folders("a")
+    for path in folder.iterdir():
+        path.unlink()
+    (folder / name).mkdir()
+    _write(store, "a", records)
+    assert _stored(store, "a") == records
