@@ -10,6 +10,7 @@ chat        from the process's start until the last chat, of 60 messages, fills 
 start stall the longest time without a turn of the event loop from the first picture until all is imported
 close       from the wish to the end of the process's work
 look        until another theme or text size is on the screen, at the end of that chat and in its middle
+chats       what the GUI thread computes for an action beside 5,000 chats in 300 folders, more than beside 12
 memory      what the process holds at most with that chat open, models and KV cache apart
 """
 
@@ -26,6 +27,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtTest import QTest
@@ -36,7 +38,8 @@ from app.context import AppContext
 from app.paths import AppPaths
 from app.storage.conversations import save_conversation, save_message
 from app.storage.database import open_database
-from app.storage.records import ConversationRecord, MessageRecord
+from app.storage.folders import save_folder
+from app.storage.records import ConversationRecord, FolderRecord, MessageRecord
 from app.storage.search import find_conversations
 from app.theme import Theme
 from app.window.main_window import MainWindow
@@ -46,6 +49,7 @@ from tests.app.fake_engine import FakeEngine
 from tests.app.watchdog import FrameWatch
 
 NUM_CHATS, NUM_LONG = 180, 2000
+NUM_MANY, NUM_FOLDERS = 5000, 300
 WORDS = ("kettle", "the", "log", "needle in a haystack", "日本", "京都の", "zq", "Straße")
 TOKENS_PER_S = 200
 _TEXT = (
@@ -78,6 +82,57 @@ def fill(
             )
     connection.execute("COMMIT")
     connection.close()
+
+
+def fill_many(path: Path, num_chats: int = NUM_MANY, num_folders: int = NUM_FOLDERS) -> None:
+    """Write chats of one message, one an hour until now, half of them in folders."""
+    connection = open_database(path).connect()
+    connection.execute("BEGIN")
+    for number in range(num_folders):
+        save_folder(connection, FolderRecord(f"folder{number}", f"Folder {number}", 1.0))
+    for number in range(num_chats):
+        chat_id, place = f"chat{number}", number % (2 * num_folders)
+        moment, folder_id = time.time() - 3600.0 * number, f"folder{place}" if place < num_folders else None
+        record = ConversationRecord(chat_id, f"Chat {number}", moment, moment, folder_id=folder_id)
+        save_conversation(connection, replace(record, active_leaf_id=f"{chat_id}-0"))
+        save_message(connection, MessageRecord(f"{chat_id}-0", chat_id, None, Role.USER, "A kettle"))
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def many_chats_ms(app: App, num_chats: int) -> Iterator[tuple[str, float]]:
+    """What single actions cost the GUI thread until they are painted, in milliseconds of its processor time."""
+    controller, old, older = app.context.controller, f"chat{num_chats // 2}", f"chat{num_chats - 2}"
+    controller.open_conversation(old)
+    actions: dict[str, Callable[[], object]] = {
+        "renaming": lambda: controller.rename_conversation(old, "Another title"),
+        "deleting": lambda: controller.delete_conversations([older]),
+        "undoing": controller.undo_deletion,
+        "moving": lambda: controller.move_conversations([old], "folder0"),
+        "sending": lambda: controller.send("A kettle"),
+    }
+    for name, action in actions.items():
+        QTest.qWait(300)
+        began = time.thread_time()
+        action()
+        QApplication.processEvents()
+        yield name, (time.thread_time() - began) * 1000
+
+
+def print_many(home: Path) -> None:
+    """What actions cost beside thousands of chats, and beside a few, where the same is painted."""
+    seen: dict[str, list[float]] = {}
+    for num_chats, num_folders in ((12, 1), (NUM_MANY, NUM_FOLDERS)):
+        place = home / str(num_chats)
+        fill_many(AppPaths.below(place).database, num_chats, num_folders)
+        app = App(place)
+        for action, taken in many_chats_ms(app, num_chats):
+            seen.setdefault(action, []).append(taken)
+        app.close()
+    for action, (few, many) in seen.items():
+        print(
+            f"chats     {many - few:7.1f} ms  more for {action} beside {NUM_MANY} chats ({many:.1f}) than 12 (< 20)"
+        )
 
 
 def search_ms(path: Path) -> dict[str, float]:
@@ -273,6 +328,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fireside-measure-") as folder:
         home = Path(folder)
         print_start(home / "started")
+        print_many(home / "many")
         first = App(home / "empty")
         print(f"close     {first.close():7.0f} ms  (< 1000)")
         fill(AppPaths.below(home).database, num_middling=500)
