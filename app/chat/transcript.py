@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QApplication, QFrame, QWidget
 
 from app.chat.conversation import MessageView
+from app.chat.following_area import FollowingArea
 from app.chat.reading_column import ReadingColumn, ReadingPlace, reading_place
 from app.chat.selection import TextSelection
 from app.theme import Theme
@@ -31,15 +32,13 @@ _GROW_STEP = 1  # one message takes about 10 ms, and typing must not wait for mo
 _GROW_EVERY_MS = 2
 GROW_AFTER_MS = 1200  # what is out of sight waits for the first words of a person, and for the imports of a start
 TURN_S = 0.02  # how long messages are made before the event loop gets its turn
-_AT_END_PX = 4
 _LOAD_EARLIER_PX = 600
 
 
-class Transcript(QScrollArea):
+class Transcript(FollowingArea):
     """Shows messages; knows no controller.
 
     Attributes:
-        is_following: the view stays at the end while the answer grows.
         selection: over the texts of all messages that are alive.
 
     Signals:
@@ -50,7 +49,6 @@ class Transcript(QScrollArea):
         look_requested(message_id, offset, word, place): look closer at a word, which is at a place on the screen.
         results_given(message_id, results): what the functions gave that an answer called.
         notice(text): something could not be done.
-        following_changed(is_following): the person left the end, or came back to it.
         shown_changed: messages were made, or one of them has more text.
     """
 
@@ -61,7 +59,6 @@ class Transcript(QScrollArea):
     look_requested = Signal(str, int, str, QPoint)
     results_given = Signal(str, list)
     notice = Signal(str)
-    following_changed = Signal(bool)
     shown_changed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -73,12 +70,10 @@ class Transcript(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.is_following = True
         self._messages: list[MessageView] = []
         self._widgets: list[MessageWidget] = []  # of the last messages but _num_below
         self._num_below = 0  # messages at the end that are yet to be made: the person reads further up
         self._num_resting = 0  # so many of them wait until the person comes near
-        self._is_adjusting = False
         self._context_start = ""
         self._place: ReadingPlace | None = None  # while the theme changes; None at the end
         self._num_wanted = ALIVE_AT_REST  # so many messages are to be alive
@@ -88,10 +83,7 @@ class Transcript(QScrollArea):
         self.selection = TextSelection(self, lambda: [view for widget in self._widgets for view in widget.texts])
         self._column = ReadingColumn(theme)
         self.setWidget(self._column)
-        bar = self.verticalScrollBar()
-        bar.rangeChanged.connect(self._on_range)
-        bar.valueChanged.connect(self._on_value)
-        bar.actionTriggered.connect(self._on_bar_action)
+        self.verticalScrollBar().valueChanged.connect(self._on_value)
         application = QApplication.instance()
         if isinstance(application, QApplication):
             application.focusChanged.connect(self._on_focus_changed)
@@ -214,6 +206,11 @@ class Transcript(QScrollArea):
         if first < rim or last > height - rim:
             bar.setValue(widget.y() + top - height // 3)
         self._grow.start(0)
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the last message is alive."""
+        return not self._num_below
 
     @property
     def reading_id(self) -> str:
@@ -365,38 +362,11 @@ class Transcript(QScrollArea):
 
     # ------------------------------------------------------------------------------------------ scrolling
 
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        if event.angleDelta().y() > 0 and self.verticalScrollBar().maximum() > 0:
-            self._set_following(False)
-        super().wheelEvent(event)
-        self._follow_if_at_end()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in {Qt.Key.Key_Up, Qt.Key.Key_PageUp, Qt.Key.Key_Home}:
-            self._set_following(False)
-        bar = self.verticalScrollBar()
-        if event.key() == Qt.Key.Key_Home:
-            bar.setValue(bar.minimum())
-        elif event.key() == Qt.Key.Key_End:
-            self.scroll_to_end()
-        else:
-            super().keyPressEvent(event)
-        self._follow_if_at_end()
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._column.fit(self.width())
         super().resizeEvent(event)
         if self.is_following:
             self._scroll_to_end()
-
-    def _on_bar_action(self, _action: int) -> None:
-        # The slider's position is the one that the person asked for; value() follows after this signal.
-        bar = self.verticalScrollBar()
-        self._set_following(bar.sliderPosition() >= bar.maximum() - _AT_END_PX and not self._num_below)
-
-    def _on_range(self, _minimum: int, maximum: int) -> None:
-        if self.is_following and not self._is_adjusting:
-            self.verticalScrollBar().setValue(maximum)
 
     def _on_value(self, value: int) -> None:
         if value < _LOAD_EARLIER_PX and not self.is_following and self._num_above > 0 and not self._is_adjusting:
@@ -406,20 +376,9 @@ class Transcript(QScrollArea):
         if is_near_end and self._num_resting and not self._is_adjusting:
             self._leave_below(self._num_below, ALIVE_STEP)
 
-    def _follow_if_at_end(self) -> None:
-        bar = self.verticalScrollBar()
-        if bar.value() >= bar.maximum() - _AT_END_PX and not self._num_below:
-            self._set_following(True)
-
     def _scroll_to_end(self) -> None:
         self._column.settle()
-        bar = self.verticalScrollBar()
-        bar.setValue(bar.maximum())
-
-    def _set_following(self, is_following: bool) -> None:
-        if is_following != self.is_following:
-            self.is_following = is_following
-            self.following_changed.emit(is_following)
+        super()._scroll_to_end()
 
     # ------------------------------------------------------------------------------------------ looks
 
