@@ -1,6 +1,7 @@
 """Kernels that turn float32 rows into the activation formats of ``formats`` (see there for the layouts).
 
-Own the QUANTIZE op. A block of 32 gets scale = max|x| / 127 and q = round(x / scale); zeros get scale 0.
+Own the QUANTIZE op. A block of 32 gets scale = max|x| / 127 and q = round(x / scale); zeros get scale 0, and what
+has a NaN gets NaN, so that the logits tell of it.
 """
 
 from __future__ import annotations
@@ -25,21 +26,23 @@ from engine.kernels.cpu.formats import (
 )
 from engine.kernels.cpu.operands import QUANTIZE_ACTIVATION, QUANTIZE_ROWS_KIND, QUANTIZE_WIDTH, QUANTIZE_X
 from engine.kernels.cpu.simd import (
+    F32,
+    F32X16,
     I16,
     I16X16,
     I32,
     I32X4,
+    I32X16,
     U8X16,
-    absolute,
+    call_llvm,
+    constant,
     define,
     inline,
     load_f32,
     load_f32x16,
     load_i64,
-    maximum,
     pointer,
     reduce_add_i32,
-    reduce_max,
     round_even,
     shuffle_value,
     splat_f32x16,
@@ -74,6 +77,16 @@ def _emit_add_pairs(b: Any, first: Any, second: Any) -> Any:
     return b.bitcast(b.add(b.bitcast(first, pair), b.bitcast(second, pair)), I32)
 
 
+def _emit_largest(b: Any, low: Any, high: Any) -> Any:
+    """The magnitudes are in the order of their bits, NaN above infinity; a maximum of floats would lose NaN."""
+    integers = I32X16.llvm
+    bits = [b.and_(b.bitcast(x, integers), constant(integers, 0x7FFFFFFF)) for x in (low, high)]
+    larger = call_llvm(b, "llvm.umax.v16i32", integers, bits)
+    return b.bitcast(call_llvm(b, "llvm.vector.reduce.umax.v16i32", I32, [larger]), F32)
+
+
+# largest_magnitude(low, high): of all 32 values; NaN where one is.
+largest_magnitude = define(types.float32, [F32X16] * 2, _emit_largest)
 # minus_pairs(vector): negated, the sum of the first two of each four bytes and of the last two, as two int16.
 minus_pairs = define(types.int32, [U8X16], _emit_minus_pairs)
 add_pairs = define(types.int32, [types.int32, types.int32], _emit_add_pairs)
@@ -95,7 +108,7 @@ def _quantize_block(x: int, exists: bool) -> Any:
         zero = to_u8x16(zeros_i32x16())
         return zero, zero, np.int32(0), np.int32(0), np.float32(0.0)
     low, high = load_f32x16(x), load_f32x16(x + 64)
-    largest = reduce_max(maximum(absolute(low), absolute(high)))
+    largest = largest_magnitude(low, high)
     inverse = np.float32(0.0)
     if largest > np.float32(0.0):
         inverse = np.float32(127.0) / largest

@@ -89,6 +89,29 @@ def test_few_tokens_give_the_same_bits_together_as_one_by_one(tensor_type: Tenso
         np.testing.assert_array_equal(product(0, count), one_by_one[:count])
 
 
+@pytest.mark.parametrize("tensor_type", ALL_TYPES, ids=lambda t: t.name)
+@pytest.mark.parametrize("num_tokens", [2, formats.MATVEC_TOKENS + 4])
+def test_a_nan_spoils_all_results_of_its_token_and_no_others(tensor_type: TensorType, num_tokens: int) -> None:
+    """So that damage in the middle of a model reaches the logits, where it is told."""
+    rows, width = 19, max(tensor_type.block_size, 32) * 3
+    weights = random_weights(tensor_type, rows, width)
+    activation = formats.activation_format(tensor_type)
+    wanted = [kernel_source("quantize_kernel", activation), kernel_source("matmul_kernel", tensor_type)]
+    quantize, matmul = (load_kernels(wanted)[source] for source in wanted)
+    x = np.random.default_rng(3).standard_normal((num_tokens, width)).astype(np.float32)
+
+    def product() -> np.ndarray:
+        harness, out = Harness(), np.zeros((num_tokens, rows), np.float32)
+        harness.matmul(matmul, harness.quantize(quantize, activation, x), weights, width, None, out)
+        return out
+
+    sound = product()
+    x[1, width // 2] = np.nan
+    spoilt = product()
+    assert np.isnan(spoilt[1]).all()
+    np.testing.assert_array_equal(np.delete(spoilt, 1, 0), np.delete(sound, 1, 0))
+
+
 @pytest.mark.parametrize("tensor_type", sorted(TensorType[name] for name in HALVES), ids=lambda t: t.name)
 @pytest.mark.parametrize("num_tokens", [1, 3, formats.MATVEC_TOKENS + 4])
 def test_the_largest_values_overflow_nothing(tensor_type: TensorType, num_tokens: int) -> None:
