@@ -7,7 +7,6 @@ text, has a thread of its own. It knows the app only as a function that takes ev
 
 from __future__ import annotations
 
-import gc
 import logging
 import queue
 import threading
@@ -23,6 +22,7 @@ from engine.decision.desk import DecisionDesk
 from engine.draft import DraftReader
 from engine.engine import Engine
 from engine.errors import InsufficientMemoryError, ModelFileError, ModelNotLoadedError, sentence_of
+from engine.freed_memory import return_freed_memory
 from engine.load_thread import LoadEnded, LoadProgressed, LoadThread
 from engine.loader import LoadedModel, OnProgress, load_model
 from engine.protocol import (
@@ -304,7 +304,7 @@ class _Worker:
         except Exception:
             _log.exception("closing %s", path)
         del model
-        gc.collect()  # buffers in cycles must be gone before the next model is weighed against free memory
+        return_freed_memory()  # before the next model is weighed against free memory
         self._emit(ModelEjected(path))
 
     # ----------------------------------------------------------------------------------------------- steps

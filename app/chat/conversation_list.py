@@ -144,8 +144,11 @@ class ConversationList(QListView):
             self.setCurrentIndex(index)
             self.clearSelection()
         elif not (self.selectionModel().isSelected(index) and self._is_settled(row)):
-            # Not setCurrentIndex: that would extend the choice while a key of a shortcut is still down.
-            self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+            self._make_current(index)
+
+    def _make_current(self, index: QModelIndex) -> None:
+        """Choose this row alone, whereas setCurrentIndex heeds the keys that are down: those of a shortcut."""
+        self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     def _is_settled(self, row: int) -> bool:
         return self.currentIndex().row() == row or len(self.chosen_ids) > 1
@@ -168,7 +171,7 @@ class ConversationList(QListView):
         if at_top or not self.current_id:
             rows = (self._model.index(row) for row in range(self._model.rowCount()))
             if (first := next((index for index in rows if index.data(CONVERSATION_ID)), None)) is not None:
-                self.selectionModel().setCurrentIndex(first, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+                self._make_current(first)
 
     def begin_rename(self, conversation_id: str) -> None:
         """Edit a title in place."""
@@ -187,7 +190,7 @@ class ConversationList(QListView):
             if index == self.currentIndex():
                 return
             self.setFocus(Qt.FocusReason.OtherFocusReason)  # an editor that loses it gives what was typed
-        self.setCurrentIndex(index)
+        self._make_current(index)
         self.edit(index)
 
     def _choose(self, conversation_ids: Iterable[str]) -> None:

@@ -304,6 +304,18 @@ def test_what_was_found_is_shown_and_marked(chats: ConversationList, theme: Them
     assert not has_accent(model.index(model.row_of("b")))
 
 
+def test_a_rename_by_a_shortcut_chooses_its_row_alone(chats: ConversationList) -> None:
+    chats.select("b")
+    QTest.keyPress(chats, Qt.Key.Key_F12, Qt.KeyboardModifier.ControlModifier)  # still down
+    try:
+        chats.begin_rename("b")
+        assert chats.chosen_ids == ["b"]
+        chats.begin_rename("a")
+        assert chats.chosen_ids == ["a"]
+    finally:
+        QTest.keyRelease(chats, Qt.Key.Key_F12, Qt.KeyboardModifier.NoModifier)
+
+
 def test_a_second_wish_to_rename_changes_nothing(chats: ConversationList) -> None:
     chats.begin_rename("a")
     [editor] = chats.findChildren(QLineEdit)
