@@ -80,9 +80,8 @@ def test_the_next_views_are_made_between_two_pictures(body: AnswerBody, qtbot: Q
     qtbot.waitUntil(lambda: len(body.findChildren(CodeCard)) == 1)
 
 
-def test_a_streamed_table_is_the_one_that_loading_gives(theme: Theme, qtbot: QtBot, body: AnswerBody) -> None:
-    rows = "".join(f"| *r{number}* | {number} | `c` |\n" for number in range(8))
-    text = "| name | n | code |\n|:--|--:|:-:|\n" + rows + "| short |\n\nend\n"
+def _streamed_and_loaded(theme: Theme, qtbot: QtBot, body: AnswerBody, text: str) -> AnswerBody:
+    """Streams the text into ``body``, character by character; another body that got it at once."""
     for character in text:
         body.push(character)
     body.finish()
@@ -90,6 +89,13 @@ def test_a_streamed_table_is_the_one_that_loading_gives(theme: Theme, qtbot: QtB
     qtbot.addWidget(whole)
     whole.push(text)
     whole.finish()
+    return whole
+
+
+def test_a_streamed_table_is_the_one_that_loading_gives(theme: Theme, qtbot: QtBot, body: AnswerBody) -> None:
+    rows = "".join(f"| *r{number}* | {number} | `c` |\n" for number in range(8))
+    text = "| name | n | code |\n|:--|--:|:-:|\n" + rows + "| short |\n\nend\n"
+    whole = _streamed_and_loaded(theme, qtbot, body, text)
     streamed, loaded = body.views[0], whole.views[0]
     assert isinstance(streamed, TableView)
     assert isinstance(loaded, TableView)
@@ -116,13 +122,7 @@ def test_rows_of_a_table_that_stand_are_not_written_again(
 
 def test_streamed_and_loaded_answers_look_the_same(theme: Theme, qtbot: QtBot, body: AnswerBody) -> None:
     text = "# T\n\n- a\n- b\n\n```\ncode\n```\n\n> q\n\n| a |\n|--|\n| 1 |\n"
-    for character in text:
-        body.push(character)
-    body.finish()
-    whole = AnswerBody(theme)
-    qtbot.addWidget(whole)
-    whole.push(text)
-    whole.finish()
+    whole = _streamed_and_loaded(theme, qtbot, body, text)
     assert [type(view) for view in whole.views] == [type(view) for view in body.views]
     for left, right in zip(body.views, whole.views):
         if isinstance(left, ProseView) and isinstance(right, ProseView):
