@@ -31,6 +31,7 @@ from engine.kernels.cpu.control import (
     MUTEX,
     NUM_ASLEEP,
     NUM_OPS,
+    PATIENCE_NS,
     PROGRAM,
     ROW_BYTES,
     ROW_KERNEL,
@@ -57,8 +58,7 @@ from engine.kernels.cpu.simd import (
 )
 from engine.kernels.cpu.sleep import TIME_UTC
 
-LEAST_LATE_NS = 4_000_000  # about a time slice: one short interruption is no neighbour
-LATE_SHARE = 4  # of the step's time, the part slept above which a thread is left out: a quarter
+LATE_SHARE = 4  # of the time counted, the part slept above which a thread is left out: a quarter
 
 _POINTER = ir.IntType(8).as_pointer()
 
@@ -155,10 +155,10 @@ def is_late(control: int, num_threads: int) -> Any:
     """Whether threads slept at barriers so long that one of the others must have lost its core.
 
     All the others sleep for one that is late. Unequal shares of an op also make them sleep, each op a little: so
-    the sleep is held against the time that the step has taken.
+    the sleep is held against the time that has passed.
     """
     late = atomic_load(control + LATE_NS * 8) // (num_threads - 1)
-    if late < LEAST_LATE_NS:
+    if late < load_i64(control + PATIENCE_NS * 8):
         return False
     return late * LATE_SHARE > time_ns(control) - load_i64(control + SINCE_NS * 8)
 
@@ -220,7 +220,6 @@ def walk(control: int, thread: int, generation: int) -> None:
 def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
     """Kernel for the calling thread (thread 0): begin a step, take part, return at its end. ``op`` is control."""
     generation = atomic_load(op + GENERATION * 8) + 1
-    count_late_from_now(op)
     atomic_store(op + TEAM * 8, generation * TEAM_FACTOR + num_threads)
     atomic_store(op + GENERATION * 8, generation)
     if num_threads > 1:

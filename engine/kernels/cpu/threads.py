@@ -24,9 +24,12 @@ from engine.kernels.cpu.control import (
     CONTROL_SLOTS,
     IDLE_SPINS,
     IS_INTERRUPTED,
+    LATE_NS,
     MUTEX,
     NUM_OPS,
+    PATIENCE_NS,
     PROGRAM,
+    SINCE_NS,
     STEP,
     TEAM,
     TEAM_FACTOR,
@@ -119,12 +122,16 @@ class ThreadTeam:
 
         Raises RuntimeError after close.
 
-        A thread that keeps the others waiting has lost its core: it is left out of the rest of the step and of
-        the next ones (see ``neighbours``).
+        A thread that keeps the others waiting again and again has lost its core: it is left out of the rest of the
+        step and of the next ones (see ``neighbours``).
         """
         if not self._finalizer.alive:
             raise RuntimeError("the threads have ended: the backend is closed")
-        self._run_step(self._control.ctypes.data, 0, 0, self._team_size.begin(time.monotonic()))
+        num_threads = self._team_size.begin(time.monotonic())
+        self._control[PATIENCE_NS] = self._team_size.patience_ns
+        if self._team_size.counts_anew:
+            self._control[LATE_NS], self._control[SINCE_NS] = 0, time.time_ns()  # the clock of ``executor.time_ns``
+        self._run_step(self._control.ctypes.data, 0, 0, num_threads)
         self._control[IS_INTERRUPTED] = 0
         num_left = int(self._control[TEAM]) % TEAM_FACTOR
         if num_left > 0:

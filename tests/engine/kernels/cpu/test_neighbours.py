@@ -36,3 +36,27 @@ def test_when_the_neighbour_ends_all_threads_come_back() -> None:
     assert begun[400:] == [2] * 100
     size.end(26.0, 1)  # a new neighbour: the first try comes soon
     assert size.begin(26.11) == 2
+
+
+def test_steps_are_judged_together_but_a_try_by_itself() -> None:
+    size = TeamSize(2)
+    assert [size.begin(0.0), size.counts_anew, size.patience_ns] == [2, True, 40_000_000]
+    size.end(0.01, 2)
+    assert [size.begin(0.02), size.counts_anew] == [2, False]
+    size.end(0.03, 1)
+    assert [size.begin(0.04), size.counts_anew, size.patience_ns] == [1, False, 40_000_000]
+    size.end(0.05, 1)
+    assert [size.begin(0.6), size.counts_anew, size.patience_ns] == [2, True, 4_000_000]
+    size.end(0.61, 2)
+    assert [size.begin(0.62), size.counts_anew, size.patience_ns] == [2, True, 40_000_000]
+
+
+def test_old_lateness_is_forgotten() -> None:
+    size = TeamSize(2)
+    size.begin(0.0)
+    size.end(0.1, 2)
+    size.begin(0.1)
+    assert not size.counts_anew
+    size.end(0.3, 2)
+    size.begin(0.3)
+    assert size.counts_anew

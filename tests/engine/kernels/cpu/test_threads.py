@@ -67,9 +67,9 @@ STEP = np.zeros(16, np.int64)
 
 
 def dawdle(op: int, step: int, thread: int, num_threads: int) -> None:
-    """The last of several threads takes some milliseconds, as if its core were taken; all note their number."""
+    """The last of several threads takes a tenth of a second, as if its core were taken; all note their number."""
     if thread == num_threads - 1 > 0:
-        for _ in range(1_000_000):
+        for _ in range(10_000_000):
             atomic_add(step, 1)
     store_i64(load_i64(op), num_threads)
 
