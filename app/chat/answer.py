@@ -92,8 +92,12 @@ class Answer(MessageWidget):
         return [*reasoning, *self.body.texts, *(card.text_view for card in self._cards)]
 
     @property
-    def searched_texts(self) -> list[TextView]:
-        return self.body.texts
+    def folded_text(self) -> str:
+        return "" if self._fold is None or self._fold.is_open else self._reasoning
+
+    def reveal(self) -> None:
+        if self._fold is not None:
+            self._fold.open()
 
     @property
     def content(self) -> str:

@@ -8,7 +8,13 @@ from collections.abc import Iterator, Sequence
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.conversation import MessageView
-from app.chat.found_text import Wanted, shown_paragraphs
+from app.chat.found_text import (
+    Wanted,
+    call_paragraphs,
+    content_paragraphs,
+    reasoning_paragraphs,
+    source_of,
+)
 from app.storage.records import MessageRecord
 from engine.plain_data import dataclass
 from engine.protocol import Role
@@ -44,7 +50,9 @@ class Finder(QObject):
         self.current: Hit | None = None
         self._wanted: Wanted | None = None
         self._records: list[MessageRecord] = []
-        self._counts: dict[str, tuple[str, int]] = {}  # of each message: the text it was counted in, its hits
+        self._counts: dict[
+            str, tuple[tuple[str, ...], int]
+        ] = {}  # of each message: what it was counted in, its hits
         self._texts: dict[str, tuple[str, list[str]]] = {}  # of each answer: its source, its paragraphs
         self._num_kept = 0
         self._due: list[MessageRecord] = []  # the next one last
@@ -94,7 +102,7 @@ class Finder(QObject):
         if self.current is not None and all(record.id != self.current.message_id for record in self._records):
             self.current = None
         if self._wanted is not None:
-            due = [record for record in self._records if self._counted_text(record.id) != record.content]
+            due = [record for record in self._records if self._counted_in(record.id) != source_of(record)]
             self._reading = None
             ahead = [record for record in due if record.id not in self._behind]
             self._due = [record for record in due if record.id in self._behind] + ahead[::-1]
@@ -126,9 +134,9 @@ class Finder(QObject):
         self._arrive(Hit(message_id, ordinal))
 
     def _num_in(self, message_id: str) -> int:
-        return self._counts.get(message_id, ("", 0))[1]
+        return self._counts.get(message_id, ((), 0))[1]
 
-    def _counted_text(self, message_id: str) -> str | None:
+    def _counted_in(self, message_id: str) -> tuple[str, ...] | None:
         found = self._counts.get(message_id)
         return found[0] if found is not None else None
 
@@ -167,15 +175,28 @@ class Finder(QObject):
         """Count the hits in a message, a paragraph at a time."""
         assert self._wanted is not None
         total = 0
+        for text in self._paragraphs(record):
+            total += sum(1 for _ in self._wanted.pattern.finditer(text))
+            yield total
+        self._counts[record.id] = (source_of(record), total)
+
+    def _paragraphs(self, record: MessageRecord) -> Iterator[str]:
+        """What a message shows, from top to bottom; without its text where that cannot have what is looked for."""
+        assert self._wanted is not None
+        yield from reasoning_paragraphs(record.reasoning)
         if record.role is not Role.ASSISTANT or self._wanted.may_be_in(record.content):
-            kept = self._texts.get(record.id)
-            is_kept = kept is not None and kept[0] == record.content
-            texts: list[str] = []
-            for text in kept[1] if kept is not None and is_kept else shown_paragraphs(record):
-                total += sum(1 for _ in self._wanted.pattern.finditer(text))
-                texts.append(text)
-                yield total
-            if not is_kept and self._num_kept < MAX_KEPT_CHARACTERS:
-                self._num_kept += len(record.content)
-                self._texts[record.id] = (record.content, texts)
-        self._counts[record.id] = (record.content, total)
+            yield from self._text_of(record)
+        yield from call_paragraphs(record)
+
+    def _text_of(self, record: MessageRecord) -> Iterator[str]:
+        kept = self._texts.get(record.id)
+        if kept is not None and kept[0] == record.content:
+            yield from kept[1]
+            return
+        texts: list[str] = []
+        for text in content_paragraphs(record):
+            texts.append(text)
+            yield text
+        if self._num_kept < MAX_KEPT_CHARACTERS:
+            self._num_kept += len(record.content)
+            self._texts[record.id] = (record.content, texts)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QTextEdit
 from shiboken6 import isValid
 
 from app.chat.finder import Hit
-from app.chat.found_text import any_of, places_in
+from app.chat.found_text import any_of, places_in, reasoning_paragraphs
 from app.chat.text_view import TextView
 from app.chat.transcript import Transcript
 from app.theme import Theme
@@ -54,12 +54,12 @@ class FoundMarks(QObject):
         widget = self._transcript.go_to(hit.message_id)
         if widget is None or self._pattern is None:
             return
+        num_folded = _num_folded(widget, self._pattern)
         places = self._places(widget, self._pattern)
-        if hit.ordinal >= len(places):
-            widget.reveal()
-            widget.complete()
-            places = self._places(widget, self._pattern)
-        self._bring_into_view(widget, places, hit.ordinal)
+        if not num_folded <= hit.ordinal < num_folded + len(places):
+            num_folded = 0
+            places = self._revealed(widget, self._pattern)
+        self._bring_into_view(widget, places, hit.ordinal - num_folded)
         self._mark_all()
 
     def flash(self, message_id: str, words: Sequence[str]) -> None:
@@ -71,21 +71,21 @@ class FoundMarks(QObject):
         longest = any_of([max(words, key=len)])
         places = self._places(widget, longest)
         if not places:
-            widget.reveal()
-            widget.complete()
-            places = self._places(widget, longest)
+            places = self._revealed(widget, longest)
         self._bring_into_view(widget, places, 0)
-        self._flashed = tuple(widget.searched_texts)
+        self._flashed = tuple(widget.texts)
         for view in self._flashed:
             self._mark(view, places_in(view.document(), any_of(words)), is_current=lambda _number: True)
         self._flash_timer.start()
 
+    def _revealed(self, widget: MessageWidget, pattern: re.Pattern[str]) -> list[tuple[TextView, int, int]]:
+        """Unfold a message; gives the places in all of it."""
+        widget.reveal()
+        self._transcript.go_to(widget.message_id)  # its height is true again
+        return self._places(widget, pattern)
+
     def _places(self, widget: MessageWidget, pattern: re.Pattern[str]) -> list[tuple[TextView, int, int]]:
-        return [
-            (view, start, end)
-            for view in widget.searched_texts
-            for start, end in places_in(view.document(), pattern)
-        ]
+        return [(view, start, end) for view in widget.texts for start, end in places_in(view.document(), pattern)]
 
     def _bring_into_view(
         self, widget: MessageWidget, places: Sequence[tuple[TextView, int, int]], ordinal: int
@@ -112,8 +112,8 @@ class FoundMarks(QObject):
         marked: dict[TextView, object] = {}
         for widget in self._transcript.widgets:
             current = self._current if self._current and self._current.message_id == widget.message_id else None
-            before = 0
-            for view in widget.searched_texts:
+            before = _num_folded(widget, self._pattern) if current is not None and self._pattern is not None else 0
+            for view in widget.texts:
                 if view in self._flashed:
                     continue
                 state = (self._pattern, current, before, view.document().characterCount())
@@ -156,3 +156,8 @@ class FoundMarks(QObject):
                 self._marked.pop(view, None)
         if flashed:
             self._mark_all()
+
+
+def _num_folded(widget: MessageWidget, pattern: re.Pattern[str]) -> int:
+    """How many hits a message has above its texts, in what is folded."""
+    return sum(1 for text in reasoning_paragraphs(widget.folded_text) for _ in pattern.finditer(text))

@@ -106,9 +106,9 @@ class MessageWidget(QWidget):
         raise NotImplementedError
 
     @property
-    def searched_texts(self) -> list[TextView]:
-        """The texts that show what the message says, from top to bottom."""
-        return self.texts
+    def folded_text(self) -> str:
+        """What stands above the texts, folded and not laid out yet; "" for nothing."""
+        return ""
 
     def reveal(self) -> None:
         """Show all that the message says, where some of it is folded."""

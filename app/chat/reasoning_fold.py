@@ -48,6 +48,10 @@ class ReasoningFold(QWidget):
         """What was thought, as a text to select in."""
         return self._text
 
+    def open(self) -> None:
+        """Unfold what was thought."""
+        self._toggle.setChecked(True)
+
     def set_reasoning(self, text: str) -> None:
         """Show ``text``; laid out only while it is unfolded."""
         self._reasoning = text

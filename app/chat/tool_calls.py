@@ -6,6 +6,7 @@ answer; who runs the function is the person's affair.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from app.storage.records import MessageRecord
@@ -23,6 +24,14 @@ def calls_of(record: MessageRecord) -> tuple[ToolCall, ...]:
         ToolCall(str(one.get("name") or "?"), str(one.get("arguments") or "{}"), str(one.get("call_id") or ""))
         for one in found
     )
+
+
+def shown_arguments(call: ToolCall) -> str:
+    """A call's arguments as they are shown: a value a line where they are JSON."""
+    try:
+        return json.dumps(json.loads(call.arguments), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return call.arguments
 
 
 def result_stats(call: ToolCall) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
@@ -10,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.chat.blocks import Block, BlockKind, displayable
 from app.chat.code_card import CodeCard
+from app.chat.tool_calls import shown_arguments
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton
@@ -23,11 +23,7 @@ class ToolCard(CodeCard):
 
     def __init__(self, call: ToolCall, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, parent)
-        try:
-            shown = json.dumps(json.loads(call.arguments), indent=2, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            shown = call.arguments
-        self.set_block(Block(BlockKind.CODE, text=shown, language="json"))
+        self.set_block(Block(BlockKind.CODE, text=shown_arguments(call), language="json"))
         name = shown_name(call)
         self.set_title(tr("Calls {name}", name=name))
         self.setAccessibleName(tr("The model calls {name}", name=name))

@@ -39,7 +39,7 @@ def _marked(window: MainWindow) -> list[tuple[TextView, str, str]]:
     """What is marked in the messages that are alive: the view, the words, their ground."""
     found = []
     for widget in window.chat_page.transcript.widgets:
-        for view in widget.searched_texts:
+        for view in widget.texts:
             found += [
                 (view, mark.cursor.selectedText(), mark.format.background().color().name().upper())
                 for mark in view.extraSelections()
@@ -128,10 +128,54 @@ def test_folded_text_is_unfolded_for_what_is_found_in_it(
     assert [text for _view, text, _ground in _marked(window)] == ["needle"]
 
 
+def test_thoughts_and_calls_are_found_where_they_are_folded(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    fake.new_conversation()
+    fake.add(Role.USER, "A needle?")
+    call = {"name": "look_up", "arguments": '{"what": "needle"}', "call_id": "c1"}
+    thoughts = "\n\n".join(f"Thought {number}" for number in range(60)) + "\n\nThe needle. The NEEDLE!"
+    answer = fake.add(
+        Role.ASSISTANT, "Here is *a* needle.", reasoning="\n" + thoughts, stats={"tool_calls": [call]}
+    )
+    find = _type(window, qtbot, "needle")
+    accent = window._theme.palette.accent.upper()
+    widget = next(one for one in window.chat_page.transcript.widgets if one.message_id == answer)
+    assert find.bar.state == "1 of 5"
+    steps = []
+    for _ in range(4):
+        find._finder.step(1)
+        qtbot.wait(1)
+        view = _current(window, accent)
+        steps.append((find.bar.state, widget.texts.index(view), bool(widget.folded_text)))
+        assert _is_in_sight(window, view)
+    assert steps == [("2 of 5", 0, False), ("3 of 5", 0, False), ("4 of 5", 1, False), ("5 of 5", 2, False)]
+    box = view.mapTo(window.chat_page.transcript.viewport(), view.cursorRect().topLeft())
+    assert window.chat_page.transcript.viewport().rect().contains(box)
+
+
+def test_what_is_found_below_folded_thoughts_leaves_them_folded(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    fake.new_conversation()
+    answer = fake.add(Role.ASSISTANT, "A needle, and a needle.", reasoning="No needle.")
+    find = _type(window, qtbot, "needle")
+    assert find.bar.state == "1 of 3"
+    widget = next(one for one in window.chat_page.transcript.widgets if one.message_id == answer)
+    assert not widget.folded_text, "the first one is in the thoughts"
+    widget._fold._toggle.setChecked(False)  # type: ignore[attr-defined]
+    find._finder.step(1)
+    assert find.bar.state == "2 of 3"
+    assert widget.folded_text
+    accent = window._theme.palette.accent.upper()
+    marks = [ground == accent for _view, _text, ground in _marked(window)]
+    assert marks == [True, False]
+
+
 def test_another_chat_is_searched_when_it_opens(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
     first = fake.current_id
     find = _type(window, qtbot, "log")
-    assert find.bar.state == "1 of 3"
+    assert find.bar.state == "1 of 4"
     _fill(fake, 4)
     assert not find.is_open, "a new chat has nothing to find"
     find = _type(window, qtbot, "message")

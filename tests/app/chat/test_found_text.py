@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.answer import Answer
 from app.chat.conversation import MessageView
-from app.chat.found_text import any_of, places_in, shown_paragraphs, wanted
+from app.chat.found_text import any_of, content_paragraphs, places_in, wanted
 from app.chat.own_message import OwnMessage
 from app.storage.records import MessageRecord
 from app.theme import Theme
@@ -57,10 +57,10 @@ def test_what_is_counted_is_what_is_shown(qtbot: QtBot, theme: Theme, typed: str
     widget.complete()
     looked_for = wanted(typed)
     assert looked_for is not None
-    counted = sum(len(looked_for.pattern.findall(text)) for text in shown_paragraphs(record))
+    counted = sum(len(looked_for.pattern.findall(text)) for text in content_paragraphs(record))
     found = [
         view.document().toPlainText() and _text_at(view.document(), *place)
-        for view in widget.searched_texts
+        for view in widget.texts
         for place in places_in(view.document(), looked_for.pattern)
     ]
     assert len(found) == counted
