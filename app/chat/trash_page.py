@@ -23,9 +23,10 @@ from app.chat.trash import KEPT_DAYS, Trash, days_left
 from app.storage.records import TrashRecord
 from app.theme import Theme
 from app.translation import tr, trn
-from app.widgets.buttons import IconButton, LookButton
+from app.widgets.buttons import LookButton
 from app.widgets.label import Label
 from app.widgets.notice_bar import NoticeBar
+from app.widgets.page_parts import PageBar
 from app.widgets.row_delegate import RowDelegate
 
 _COLUMN_PX = 760
@@ -110,7 +111,6 @@ class TrashPage(QWidget):
         self._restore = LookButton(theme, tr("Restore"))
         self._purge = LookButton(theme, tr("Delete for good"))
         self._empty = LookButton(theme, tr("Empty the trash"))
-        self._head = self._make_head()
         self._words = Label("", "help")
         self._words.setWordWrap(True)
         self.notice_bar = NoticeBar(theme)
@@ -133,7 +133,7 @@ class TrashPage(QWidget):
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
-        whole.addWidget(self._head)
+        whole.addWidget(self._make_bar())
         whole.addLayout(self._holder, 1)
         self._wire()
         self._apply_metrics()
@@ -145,18 +145,16 @@ class TrashPage(QWidget):
         """The conversations that are selected."""
         return [str(index.data(CONVERSATION_ID)) for index in self.list.selectedIndexes()]
 
-    def _make_head(self) -> QWidget:
-        head = QWidget()
-        head.setObjectName("bar")
-        head.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._head_row = QHBoxLayout(head)
-        close = IconButton(self._theme, "close", tr("Back to the chat (Esc)"))
-        close.clicked.connect(self.closed)
-        self._head_row.addWidget(Label(tr("Trash"), "section"))
-        self._head_row.addStretch(1)
-        for button in (self._restore, self._purge, self._empty, close):
-            self._head_row.addWidget(button)
-        return head
+    def _make_bar(self) -> PageBar:
+        beside = QWidget()
+        self._bar_row = QHBoxLayout(beside)
+        self._bar_row.setContentsMargins(0, 0, 0, 0)
+        self._bar_row.addStretch(1)
+        for button in (self._restore, self._purge, self._empty):
+            self._bar_row.addWidget(button)
+        bar = PageBar(self._theme, tr("Trash"), beside)
+        bar.closed.connect(self.closed)
+        return bar
 
     def _wire(self) -> None:
         self._restore.clicked.connect(self._on_restore)
@@ -207,9 +205,7 @@ class TrashPage(QWidget):
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
-        self._head.setFixedHeight(px(48))
-        self._head_row.setContentsMargins(px(16), 0, px(12), 1)
-        self._head_row.setSpacing(px(8))
+        self._bar_row.setSpacing(px(8))
         self._holder.setContentsMargins(px(24), px(20), px(24), px(24))
         self._body.setMaximumWidth(px(_COLUMN_PX))
         self._column.setContentsMargins(0, 0, 0, 0)

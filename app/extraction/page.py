@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -28,6 +28,7 @@ from app.widgets.file_dialogs import choose_file, choose_folder, choose_target
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import ElidingLabel, Label
 from app.widgets.notice_bar import NoticeBar
+from app.widgets.page_parts import PageBar
 from app.widgets.use_dialog import AskDialog
 
 LEFT_PX, _LEAST_LEFT_PX = 340, 264  # of the column that asks; the answers have the rest
@@ -36,7 +37,13 @@ _EDITOR_PX = 180  # height at least; below it the column scrolls
 
 
 class ExtractionPage(QWidget):
-    """The workspace as a page of the window."""
+    """The workspace as a page of the window.
+
+    Signals:
+        closed: back to the chat; what runs goes on.
+    """
+
+    closed = Signal()
 
     def __init__(
         self, workspace: ExtractionWorkspace, schemas: SchemaLibrary, theme: Theme, parent: QWidget | None = None
@@ -74,7 +81,7 @@ class ExtractionPage(QWidget):
         self._foot = Label("", "muted")
         self._empty = Label("", "help")
         self._lay_out()
-        self.setFocusProxy(self.instruction)
+        self.first_focus = self._choose
         workspace.notice.connect(self.show_notice)
         workspace.source_changed.connect(self._on_source)
         workspace.opened.connect(self._on_opened)
@@ -286,15 +293,15 @@ class ExtractionPage(QWidget):
     # ------------------------------------------------------------------------------------------ looks
 
     def _lay_out(self) -> None:
-        bar = QWidget()
-        bar.setObjectName("bar")
-        bar.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._bar = bar
-        self._bar_row = QHBoxLayout(bar)
+        beside = QWidget()
+        self._bar_row = QHBoxLayout(beside)
+        self._bar_row.setContentsMargins(0, 0, 0, 0)
         for widget, stretch in (
             (self._title, 0), (self._progress, 1), (self.run_button, 0), (self.export_button, 0),
         ):  # fmt: skip
             self._bar_row.addWidget(widget, stretch)
+        bar = PageBar(self._theme, tr("Extraction"), beside)
+        bar.closed.connect(self.closed)
         self._left = QWidget()
         left = QVBoxLayout(self._left)
         left.setContentsMargins(0, 0, 0, 0)
@@ -363,8 +370,6 @@ class ExtractionPage(QWidget):
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
-        self._bar.setFixedHeight(px(48))
-        self._bar_row.setContentsMargins(px(16), 0, px(16), 1)
         self._bar_row.setSpacing(px(10))
         self.editor.setMinimumHeight(px(_EDITOR_PX))
         self._share_width()

@@ -53,6 +53,7 @@ class GrowingEdit(QPlainTextEdit):
         self.document().setDocumentMargin(0)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self._fit()
+        self.document().clearUndoRedoStacks()  # the margin was a step that could be undone
         theme.changed.connect(self._fit)
 
     @property

@@ -25,6 +25,7 @@ from app.window.attention import Attention
 from app.window.chat_pane import ChatPane
 from app.window.deleting import delete_chats, undo_deletion
 from app.window.exchange_dialogs import export_chats, import_chats
+from app.window.menu_states import enable_actions, enable_by_messages
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
 from app.window.pages import CHAT, MODELS, SETTINGS, TRASH, PageEntry, Pages
 from app.window.placement import placement_of, restore_placement
@@ -125,6 +126,7 @@ class MainWindow(QMainWindow):
         self._theme.about_to_change.connect(self.pages.drop_hidden)
         self._theme.about_to_change.connect(self.pane.drop_hidden)
         self._theme.changed.connect(self._fit_width)
+        self._theme.changed.connect(self._offer_zooms)
         self.sidebar.page_requested.connect(self.show_page)
         self.pages.shown.connect(self.sidebar.mark_page)
         self.pages.left.connect(self._show_chat)
@@ -165,6 +167,8 @@ class MainWindow(QMainWindow):
     def _actions(self) -> WindowActions:
         controller, page = self._controller, self.chat_page
         return WindowActions(
+            look=self._refresh,
+            look_closely=self._look_closely,
             new_chat=self.sidebar.new_chat,
             open_model=self._open_model,
             show_page=self.show_page,
@@ -224,9 +228,11 @@ class MainWindow(QMainWindow):
         from app.window.command_palette import CommandPalette
         from app.window.commands import palette_commands
 
+        self._look_closely()
         commands = palette_commands(
             self.menuBar(), self._controller, self.sidebar.open_chat, lambda title: self._show_setting(title)
         )
+        self._refresh()
         palette = CommandPalette(self._theme, commands, self)
         palette.open_at(self._theme.px(84))
         return palette
@@ -347,29 +353,22 @@ class MainWindow(QMainWindow):
     def _record(self, conversation_id: str) -> ConversationRecord | None:
         return next((record for record in self._controller.conversations if record.id == conversation_id), None)
 
-    def _current_record(self) -> ConversationRecord | None:
-        return self._record(self._controller.current_id)
-
     def _refresh(self, *_arguments: object) -> None:
         """Enable what can be done now, so that no entry does nothing."""
-        menus, controller = self._menus, self._controller
-        record = self._current_record()
-        has_messages = controller.has_messages
-        is_generating = controller.is_generating
-        menus.stop.setEnabled(is_generating)
-        menus.regenerate.setEnabled(has_messages and not is_generating)
-        menus.continue_answer.setEnabled(has_messages and not is_generating)
-        menus.edit_last.setEnabled(has_messages and not is_generating)
-        menus.copy_answer.setEnabled(has_messages)
-        for action in menus.find:
-            action.setEnabled(has_messages)
-        for action in (menus.rename, menus.pin, menus.delete, menus.export):
-            action.setEnabled(record is not None)
+        record = self._record(self._controller.current_id)
+        enable_actions(self._menus, self._controller, is_known=record is not None)
         self._name_actions()
-        menus.eject.setEnabled(controller.model_info is not None)
+        self._offer_zooms()
         self.setWindowTitle(
             tr("{title} – Fireside", title=record.title) if record is not None and record.title else "Fireside"
         )
+
+    def _look_closely(self) -> None:
+        """Enable the actions that take reading the messages."""
+        enable_by_messages(self._menus, self._controller, self.chat_page)
+
+    def _offer_zooms(self) -> None:
+        self._menus.zooming.enable(self._theme.zoom)
 
     def _name_actions(self, *_arguments: object) -> None:
         """Say how many chats an action of the menu is about."""

@@ -6,21 +6,27 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
-from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QMenu, QPlainTextEdit, QTextEdit
+from PySide6.QtWidgets import QMainWindow, QMenu
 
 from app.settings import Settings
 from app.theme import Theme
+from app.theme.theme import MAX_ZOOM, MIN_ZOOM
 from app.translation import tr, trn
+from app.window.edit_menu import add_edits
 from app.window.pages import SETTINGS, PageEntry
 from engine.plain_data import dataclass
-
-_EDITORS = (QLineEdit, QPlainTextEdit, QTextEdit)
 
 
 @dataclass(frozen=True)
 class WindowActions:
-    """What the menus can ask of the window."""
+    """What the menus can ask of the window.
 
+    ``look_closely`` enables the actions of the chat by what its messages are, while they are seen; ``look`` by what
+    is known without them.
+    """
+
+    look: Callable[[], None]
+    look_closely: Callable[[], None]
     new_chat: Callable[[], None]
     open_model: Callable[[], None]
     export_chats: Callable[[], None]
@@ -58,6 +64,21 @@ class WindowActions:
 
 
 @dataclass
+class Zooming:
+    """The actions that change the size of the text."""
+
+    larger: QAction
+    smaller: QAction
+    designed: QAction
+
+    def enable(self, zoom: float) -> None:
+        """Offer what changes ``zoom``."""
+        self.larger.setEnabled(zoom < MAX_ZOOM)
+        self.smaller.setEnabled(zoom > MIN_ZOOM)
+        self.designed.setEnabled(zoom != 1)
+
+
+@dataclass
 class Menus:
     """The actions whose state changes with what is shown."""
 
@@ -66,6 +87,9 @@ class Menus:
     continue_answer: QAction
     edit_last: QAction
     copy_answer: QAction
+    previous_version: QAction
+    next_version: QAction
+    export_all: QAction
     rename: QAction
     pin: QAction
     delete: QAction
@@ -74,6 +98,7 @@ class Menus:
     find: tuple[QAction, ...]
     sidebar: QAction
     options: QAction
+    zooming: Zooming
 
     def name_chats(self, num_chats: int, *, are_pinned: bool) -> None:
         """Say how many chats the actions are about."""
@@ -97,7 +122,7 @@ def build_menus(
     _add(file_menu, tr("Open a model file…"), standard.Open, actions.open_model)
     file_menu.addSeparator()
     export = _add(file_menu, tr("Export the chat…"), "Ctrl+Shift+E", actions.export_chats)
-    _add(file_menu, tr("Export all chats…"), "", actions.export_all)
+    export_all = _add(file_menu, tr("Export all chats…"), "", actions.export_all)
     _add(file_menu, tr("Import chats…"), "", actions.import_chats)
     file_menu.addSeparator()
     preferences = _add(file_menu, tr("Settings"), "Ctrl+,", lambda: actions.show_page(SETTINGS))
@@ -106,16 +131,18 @@ def build_menus(
     leave = _add(file_menu, tr("Quit"), "Ctrl+Q", actions.quit)
     leave.setMenuRole(QAction.MenuRole.QuitRole)
     find = _build_edit_menu(bar.addMenu(tr("&Edit")), actions)
-    sidebar, options = _build_view_menu(bar.addMenu(tr("&View")), theme, settings, actions, pages)
+    sidebar, options, zooming = _build_view_menu(bar.addMenu(tr("&View")), theme, settings, actions, pages)
 
     chat = bar.addMenu(tr("&Chat"))
+    chat.aboutToShow.connect(actions.look_closely)
+    chat.aboutToHide.connect(actions.look)
     _add(chat, tr("Write a message"), "Ctrl+L", actions.write)
     _add(chat, tr("Attach files…"), "Ctrl+Shift+A", actions.attach)
     stop = _add(chat, tr("Stop the answer"), "Ctrl+.", actions.stop)
     regenerate = _add(chat, tr("Regenerate the answer"), "Ctrl+R", actions.regenerate)
     continue_answer = _add(chat, tr("Continue the answer"), "Ctrl+Shift+R", actions.continue_answer)
-    _add(chat, tr("Previous version"), "Alt+Left", actions.previous_version)
-    _add(chat, tr("Next version"), "Alt+Right", actions.next_version)
+    previous_version = _add(chat, tr("Previous version"), "Alt+Left", actions.previous_version)
+    next_version = _add(chat, tr("Next version"), "Alt+Right", actions.next_version)
     edit_last = _add(chat, tr("Edit the last message"), "Ctrl+Up", actions.edit_last)
     copy_answer = _add(chat, tr("Copy the last answer"), "Ctrl+Shift+C", actions.copy_answer)
     chat.addSeparator()
@@ -139,6 +166,9 @@ def build_menus(
         continue_answer,
         edit_last,
         copy_answer,
+        previous_version,
+        next_version,
+        export_all,
         rename,
         pin,
         delete,
@@ -147,6 +177,7 @@ def build_menus(
         find,
         sidebar,
         options,
+        zooming,
     )
 
 
@@ -170,17 +201,7 @@ def _keys_of(action: QAction) -> tuple[str, str]:
 def _build_edit_menu(menu: QMenu, actions: WindowActions) -> tuple[QAction, ...]:
     """Fill the menu; gives the actions that find in a chat."""
     standard = QKeySequence.StandardKey
-    undo = _edit_action(menu, tr("Undo"), standard.Undo, "undo", otherwise=actions.undo)
-    edits = [
-        _edit_action(menu, name, key, method)
-        for name, key, method in (
-            (tr("Redo"), standard.Redo, "redo"),
-            (tr("Cut"), standard.Cut, "cut"),
-            (tr("Copy"), standard.Copy, "copy"),
-            (tr("Paste"), standard.Paste, "paste"),
-            (tr("Select all"), standard.SelectAll, "selectAll"),
-        )
-    ]
+    add_edits(menu, actions.undo, actions.can_undo)
     menu.addSeparator()
     find = (
         _add(menu, tr("Find in chat"), standard.Find, actions.find),
@@ -189,58 +210,12 @@ def _build_edit_menu(menu: QMenu, actions: WindowActions) -> tuple[QAction, ...]
     )
     _add(menu, tr("Search all chats"), "Ctrl+Shift+F", actions.search)
     _add(menu, tr("Commands"), "Ctrl+K", actions.commands)
-
-    def refresh() -> None:
-        focus = QApplication.focusWidget()
-        is_editor = isinstance(focus, _EDITORS)
-        can_write = isinstance(focus, _EDITORS) and not focus.isReadOnly()
-        for action in edits:
-            action.setEnabled(can_write or (is_editor and action.data() in {"copy", "selectAll"}))
-        undo.setEnabled(_can_undo_text() or actions.can_undo())
-
-    def enable_all() -> None:
-        for action in (undo, *edits):
-            action.setEnabled(True)
-
-    menu.aboutToShow.connect(refresh)
-    menu.aboutToHide.connect(enable_all)
     return find
-
-
-def _can_undo_text() -> bool:
-    focus = QApplication.focusWidget()
-    if isinstance(focus, QLineEdit):
-        return focus.isUndoAvailable()
-    return isinstance(focus, QPlainTextEdit | QTextEdit) and focus.document().isUndoAvailable()
-
-
-def _edit_action(
-    menu: QMenu,
-    name: str,
-    key: QKeySequence.StandardKey,
-    method: str,
-    *,
-    otherwise: Callable[[], object] | None = None,
-) -> QAction:
-    """An action of the text field that has the keyboard; ``otherwise`` is done where it has nothing to undo."""
-    # The text fields handle the keys themselves; the menu only shows them, else one of the two would win at random.
-    action = menu.addAction(name + "\t" + QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText))
-    action.setData(method)
-
-    def run() -> None:
-        focus = QApplication.focusWidget()
-        if otherwise is not None and not _can_undo_text():
-            otherwise()
-        elif isinstance(focus, _EDITORS):
-            getattr(focus, method)()
-
-    action.triggered.connect(run)
-    return action
 
 
 def _build_view_menu(
     menu: QMenu, theme: Theme, settings: Settings, actions: WindowActions, pages: Sequence[PageEntry]
-) -> tuple[QAction, QAction]:
+) -> tuple[QAction, QAction, Zooming]:
     sidebar = _add(menu, tr("Sidebar"), "Ctrl+B", actions.toggle_sidebar)
     sidebar.setCheckable(True)
     options = _add(menu, tr("Options of the chat"), "Ctrl+Shift+O", actions.toggle_options)
@@ -252,8 +227,8 @@ def _build_view_menu(
     standard = QKeySequence.StandardKey
     zoom_in = _add(menu, tr("Larger text"), standard.ZoomIn, theme.zoom_in)
     zoom_in.setShortcuts([*zoom_in.shortcuts(), QKeySequence("Ctrl+=")])
-    _add(menu, tr("Smaller text"), standard.ZoomOut, theme.zoom_out)
-    _add(menu, tr("Text as designed"), "Ctrl+0", theme.zoom_reset)
+    zoom_out = _add(menu, tr("Smaller text"), standard.ZoomOut, theme.zoom_out)
+    designed = _add(menu, tr("Text as designed"), "Ctrl+0", theme.zoom_reset)
     menu.addSeparator()
     looks = menu.addMenu(tr("Theme"))
     group = QActionGroup(looks)
@@ -274,7 +249,7 @@ def _build_view_menu(
     full_screen = _add(menu, tr("Full screen"), standard.FullScreen, actions.toggle_full_screen)
     if full_screen.shortcut().isEmpty():  # some desktops name no key for it
         full_screen.setShortcut(QKeySequence("F11"))
-    return sidebar, options
+    return sidebar, options, Zooming(zoom_in, zoom_out, designed)
 
 
 def _add(menu: QMenu, text: str, keys: str | QKeySequence.StandardKey, run: Callable[[], object]) -> QAction:

@@ -110,6 +110,7 @@ class FakeController(QObject):
 
     def __init__(self, *, model: ModelInfo | None = MODEL) -> None:
         super().__init__()
+        self.deleted: list[list[str]] = []
         self.calls: list[tuple[object, ...]] = []
         self.model_info = model
         self.can_load_anyway = False
@@ -194,6 +195,7 @@ class FakeController(QObject):
 
     def delete_conversations(self, conversation_ids: list[str]) -> None:
         self.calls.append(("delete_conversations", conversation_ids))
+        self.deleted.append(list(conversation_ids))
         for conversation_id in conversation_ids:
             self.trash.put(self._records.pop(conversation_id))
             if conversation_id == self.current_id:
@@ -203,6 +205,7 @@ class FakeController(QObject):
 
     def restore_conversations(self, conversation_ids: list[str]) -> None:
         self.calls.append(("restore_conversations", conversation_ids))
+        self.deleted = [ids for ids in self.deleted if ids != conversation_ids]
         for conversation_id in conversation_ids:
             record = self.trash.take(conversation_id)
             assert record is not None
@@ -243,11 +246,14 @@ class FakeController(QObject):
         self.calls.append(("drop_turns", message_id))
 
     def undo_deletion(self) -> str:
-        return ""
+        if not self.deleted:
+            return ""
+        self.restore_conversations(self.deleted[-1])
+        return "It is back."
 
     @property
     def can_undo_deletion(self) -> bool:
-        return False
+        return bool(self.deleted)
 
     def larger_context(self, message_id: str) -> LargerContext | None:
         return LargerContext(16_384, 400_000_000, 8_000_000_000, 2_000, 40_000)
