@@ -68,6 +68,7 @@ class ChatPage(QWidget):
         self.composer = Composer(theme, self.schema_picker)
         self.notice_bar = NoticeBar(theme)
         self._stack = QStackedWidget()
+        self._stack.setMinimumHeight(1)  # in a low window what is said and written needs the room
         self._empty_holder = Centred(self.empty)
         self._stack.addWidget(self._empty_holder)
         self._stack.addWidget(self.transcript)

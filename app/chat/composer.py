@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.attachment_chips import AttachmentChips
@@ -159,6 +160,14 @@ class Composer(QWidget):
             self.draft_changed.emit(self.text)
         self._refresh()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._show_hint()
+
+    def _show_hint(self) -> None:
+        """Where the keys have no room nothing is said of them."""
+        self._hint.setVisible(self._hint.sizeHint().width() <= self.width())
+
     def _on_submit(self) -> None:
         if self.can_send and not self._is_busy:
             self.send_requested.emit(self.text.strip())
@@ -179,6 +188,7 @@ class Composer(QWidget):
         self._button.setAccessibleName(tr("Stop the answer") if self._is_busy else tr("Send the message"))
         self._button.setEnabled(self._is_busy or self.can_send)
         self._hint.setText(_BUSY_HINT if self._is_busy else _HINT)
+        self._show_hint()
 
     def _apply_metrics(self) -> None:
         px = self._theme.px

@@ -24,6 +24,7 @@ from app.storage.records import TrashRecord
 from app.theme import Theme
 from app.translation import tr, trn
 from app.widgets.buttons import LookButton
+from app.widgets.flow_layout import FlowLayout
 from app.widgets.label import Label
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar
@@ -147,9 +148,7 @@ class TrashPage(QWidget):
 
     def _make_bar(self) -> PageBar:
         beside = QWidget()
-        self._bar_row = QHBoxLayout(beside)
-        self._bar_row.setContentsMargins(0, 0, 0, 0)
-        self._bar_row.addStretch(1)
+        self._bar_row = FlowLayout(self._theme.px(8), align_right=True, parent=beside)
         for button in (self._restore, self._purge, self._empty):
             self._bar_row.addWidget(button)
         bar = PageBar(self._theme, tr("Trash"), beside)

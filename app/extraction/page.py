@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QHBoxLayout,
     QMenu,
@@ -25,6 +26,7 @@ from app.theme import Theme
 from app.translation import tr, trn
 from app.widgets.buttons import LookButton, MenuButton
 from app.widgets.file_dialogs import choose_file, choose_folder, choose_target
+from app.widgets.flow_layout import FlowLayout
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import ElidingLabel, Label
 from app.widgets.notice_bar import NoticeBar
@@ -33,6 +35,8 @@ from app.widgets.use_dialog import AskDialog
 
 LEFT_PX, _LEAST_LEFT_PX = 340, 264  # of the column that asks; the answers have the rest
 _LEFT_SHARE = 0.45  # at most, of a narrow page
+_STACKED_PX = 520  # below it the answers stand under what asks
+_ANY_WIDTH = 16_777_215  # Qt's word for no limit
 _EDITOR_PX = 180  # height at least; below it the column scrolls
 
 
@@ -294,12 +298,14 @@ class ExtractionPage(QWidget):
 
     def _lay_out(self) -> None:
         beside = QWidget()
-        self._bar_row = QHBoxLayout(beside)
-        self._bar_row.setContentsMargins(0, 0, 0, 0)
-        for widget, stretch in (
-            (self._title, 0), (self._progress, 1), (self.run_button, 0), (self.export_button, 0),
-        ):  # fmt: skip
-            self._bar_row.addWidget(widget, stretch)
+        self._bar_row = FlowLayout(self._theme.px(10), parent=beside)
+        deeds = QWidget()
+        self._deeds_row = QHBoxLayout(deeds)
+        self._deeds_row.setContentsMargins(0, 0, 0, 0)
+        self._deeds_row.addWidget(self.run_button)
+        self._deeds_row.addWidget(self.export_button)
+        for widget in (self._title, self._progress, deeds):
+            self._bar_row.addWidget(widget)
         bar = PageBar(self._theme, tr("Extraction"), beside)
         bar.closed.connect(self.closed)
         self._left = QWidget()
@@ -336,7 +342,7 @@ class ExtractionPage(QWidget):
         column = QVBoxLayout()
         column.addWidget(self.notice_bar)
         column.addWidget(right, 1)
-        self._body = QHBoxLayout()
+        self._body = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._body.addWidget(self._left_scroll)
         self._body.addLayout(column, 1)
         whole = QVBoxLayout(self)
@@ -366,11 +372,20 @@ class ExtractionPage(QWidget):
 
     def _share_width(self) -> None:
         px = self._theme.px
-        self._left_scroll.setFixedWidth(max(px(_LEAST_LEFT_PX), min(px(LEFT_PX), int(self.width() * _LEFT_SHARE))))
+        is_wide = self.width() >= px(_STACKED_PX)
+        directions = QBoxLayout.Direction
+        self._body.setDirection(directions.LeftToRight if is_wide else directions.TopToBottom)
+        if is_wide:
+            width = max(px(_LEAST_LEFT_PX), min(px(LEFT_PX), int(self.width() * _LEFT_SHARE)))
+            self._left_scroll.setFixedWidth(width)
+        else:
+            self._left_scroll.setMinimumWidth(0)
+            self._left_scroll.setMaximumWidth(_ANY_WIDTH)
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
         self._bar_row.setSpacing(px(10))
+        self._deeds_row.setSpacing(px(10))
         self.editor.setMinimumHeight(px(_EDITOR_PX))
         self._share_width()
         self._body.setContentsMargins(px(16), px(16), px(16), px(16))

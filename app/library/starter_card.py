@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QVBoxLayout
 
 from app.library.starters import StarterOffer, starter_offers
 from app.sizes import size_text
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton
-from app.widgets.label import ElidingLabel, Label
+from app.widgets.flow_layout import FlowLayout
+from app.widgets.label import ElidingLabel, Label, WrappingLabel
 
 
 class StarterCard(QFrame):
@@ -29,20 +30,19 @@ class StarterCard(QFrame):
         self.setProperty("look", "card")
         self._theme = theme
         self._column = QVBoxLayout(self)
-        self._column.addWidget(Label(tr("Begin with one of these"), "section"))
-        text = Label(tr("Chosen for this machine's memory. Any file that ends in .gguf will do, too."), "help")
-        text.setWordWrap(True)
-        self._column.addWidget(text)
+        self._column.addWidget(WrappingLabel(tr("Begin with one of these"), "section"))
+        text = tr("Chosen for this machine's memory. Any file that ends in .gguf will do, too.")
+        self._column.addWidget(WrappingLabel(text, "help"))
         for index, offer in enumerate(starter_offers()):
             self._add_row(offer, "" if index else "primary")
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
 
     def _add_row(self, offer: StarterOffer, look: str) -> None:
-        row = QHBoxLayout()
+        row = FlowLayout(self._theme.px(8))
         row.addWidget(Label(offer.name, "strong"))
         about = tr("tiny: quick everywhere, and it knows little") if offer.is_tiny else tr("good for its size")
-        row.addWidget(ElidingLabel(f"{tr('about {size}', size=size_text(offer.size))} · {about}", "muted"), 1)
+        row.addWidget(ElidingLabel(f"{tr('about {size}', size=size_text(offer.size))} · {about}", "muted"))
         button = LookButton(self._theme, tr("Get it"), look)
         button.setAccessibleName(tr("Get {name}", name=offer.name))
         button.clicked.connect(partial(self.chosen.emit, offer))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from itertools import groupby
 
 from PySide6.QtCore import QLocale, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLineEdit, QVBoxLayout, QWidget
 
 from app.settings import Settings
 from app.settings_table import SETTINGS, Setting
 from app.theme import Theme
 from app.translation import LANGUAGES, current, language_for, tr
 from app.widgets.buttons import LookButton
-from app.widgets.label import Label
+from app.widgets.card_head import CardHead
+from app.widgets.label import Label, WrappingLabel
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar, ScrollingColumn
 from app.widgets.setting_row import SettingRow
@@ -103,13 +104,9 @@ class PreferencesPage(QWidget):
         show.clicked.connect(self.models_requested)
         card = QFrame()
         card.setProperty("look", "card")
-        inside = QHBoxLayout(card)
-        text = self._pointer_text = QVBoxLayout()
-        text.addWidget(Label(title, "strong"))
-        text.addWidget(help_text := Label(words, "help"))
-        help_text.setWordWrap(True)
-        inside.addLayout(text, 1)
-        inside.addWidget(show)
+        inside = QVBoxLayout(card)
+        inside.addWidget(CardHead(self._theme, Label(title, "strong"), (show,)))
+        inside.addWidget(WrappingLabel(words, "help"))
         return card, f"{title} {words} {tr('token, login, sign in, Hugging Face, location, disk')}".lower()
 
     def _on_setting(self, key: str) -> None:
@@ -141,7 +138,6 @@ class PreferencesPage(QWidget):
     def _apply_metrics(self) -> None:
         px = self._theme.px
         self.search.setFixedHeight(px(38))
-        self._pointer_text.setSpacing(px(2))
         for card in (*(card for card, _ in self._cards), self._models_card):
             layout = card.layout()
             assert layout is not None

@@ -131,10 +131,12 @@ def _buttons(p: Palette, px: Callable[[float], int]) -> str:
         border-top-left-radius: {px(8)}px; border-bottom-left-radius: {px(8)}px; }}
     QPushButton[look="segment"][place="last"] {{
         border-top-right-radius: {px(8)}px; border-bottom-right-radius: {px(8)}px; }}
+    QPushButton[look="segment"][place="alone"] {{ margin-left: 0; border-radius: {px(8)}px; }}
     QPushButton[look="segment"]:checked {{ background: {p.accent_wash}; font-weight: 600; }}
     QPushButton[look="segment"]:focus {{ border: 1px solid {p.accent}; margin-left: 0;
         padding: {px(6)}px {px(12)}px {px(6)}px {px(12) - 1}px; }}
-    QPushButton[look="segment"][place="first"]:focus {{ padding-left: {px(12)}px; }}
+    QPushButton[look="segment"][place="first"]:focus,
+    QPushButton[look="segment"][place="alone"]:focus {{ padding-left: {px(12)}px; }}
     """
 
 

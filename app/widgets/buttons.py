@@ -16,7 +16,16 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QMenu, QPushButton, QStyle, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QBoxLayout,
+    QButtonGroup,
+    QHBoxLayout,
+    QMenu,
+    QPushButton,
+    QStyle,
+    QWidget,
+)
 
 from app.theme import Theme
 from app.theme.icons import pixmap
@@ -186,7 +195,7 @@ class _Segment(LookButton):
 
 
 class SegmentedControl(QWidget):
-    """One of a few values, all in sight.
+    """One of a few values, all in sight: in a row or, where that has no room, one below the other.
 
     Signals:
         chosen(value): the person picked another one.
@@ -199,26 +208,55 @@ class SegmentedControl(QWidget):
     ) -> None:
         """``choices`` are pairs of value and the word for it."""
         super().__init__(parent)
+        self._theme = theme
         self._buttons: dict[str, LookButton] = {}
         group = QButtonGroup(self)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(0)
         for index, (value, word) in enumerate(choices):
             button = _Segment(theme, word, "segment")
             button.setAccessibleName(f"{name}: {word}")
-            place = "first" if index == 0 else "last" if index == len(choices) - 1 else "middle"
-            button.setProperty("place", place)
+            button.setProperty("place", _segment_place(index, len(choices)))
             button.setCheckable(True)
             button.clicked.connect(lambda _checked=False, value=value: self.chosen.emit(value))
             group.addButton(button)
-            row.addWidget(button)
+            self._row.addWidget(button)
             self._buttons[value] = button
 
     def set_value(self, value: str) -> None:
         """Show ``value`` as chosen."""
         if value in self._buttons:
             self._buttons[value].setChecked(True)
+
+    @property
+    def _row_width(self) -> int:
+        return sum(button.sizeHint().width() for button in self._buttons.values())
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._row_width, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        widest = max(button.sizeHint().width() for button in self._buttons.values())
+        return QSize(widest, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        directions = QBoxLayout.Direction
+        has_room = self.width() >= self._row_width
+        direction = directions.LeftToRight if has_room else directions.TopToBottom
+        if direction == self._row.direction():
+            return
+        self._row.setDirection(direction)
+        self._row.setSpacing(0 if has_room else self._theme.px(4))
+        for index, button in enumerate(self._buttons.values()):
+            button.setProperty("place", _segment_place(index, len(self._buttons)) if has_room else "alone")
+            button.style().unpolish(button)
+            button.style().polish(button)
+
+
+def _segment_place(index: int, num_segments: int) -> str:
+    return "first" if index == 0 else "last" if index == num_segments - 1 else "middle"
 
 
 class ChoiceButton(MenuButton):

@@ -43,11 +43,13 @@ class CardHead(QWidget):
         if self._is_eliding:
             needed = self._theme.px(_ELIDED_PX) + self._buttons.sizeHint().width()
         else:
-            needed = self._title.sizeHint().width() + self._buttons.minimumSize().width()
+            words = self._title.fontMetrics().horizontalAdvance(self._title.text())
+            needed = words + self._buttons.minimumSize().width()
         is_wide = needed + self._row.spacing() <= self.width()
         directions = QBoxLayout.Direction
         self._row.setDirection(directions.LeftToRight if is_wide else directions.TopToBottom)
         self._buttons.set_align_right(is_wide)
+        self._title.setWordWrap(not is_wide and not self._is_eliding)
 
     def _apply_metrics(self) -> None:
         self._row.setSpacing(self._theme.px(_SPACING_PX))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
+from PySide6.QtCore import QRect, QSize, Qt
+from PySide6.QtWidgets import QLayout, QLayoutItem, QSizePolicy, QWidget
 
 
 class FlowLayout(QLayout):
-    """Lays widgets out in rows, as many as their widths need."""
+    """Lays widgets out in rows, as many as their widths need.
+
+    A widget whose horizontal policy is to ignore its hint gets the width that its row has left.
+    """
 
     def __init__(self, spacing: int, *, align_right: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -78,14 +81,20 @@ class FlowLayout(QLayout):
         for row in rows:
             height = max(item.sizeHint().height() for item in row)
             if not is_test:
-                self._place(row, room, top)
+                self._place(row, QRect(room.left(), top, room.width(), height))
             top += height + self.spacing()
         return max(0, top - self.spacing() - room.top())
 
-    def _place(self, row: list[QLayoutItem], room: QRect, top: int) -> None:
+    def _place(self, row: list[QLayoutItem], room: QRect) -> None:
         widths = [min(item.sizeHint().width(), room.width()) for item in row]
+        for index, item in enumerate(row):
+            widget = item.widget()
+            if widget is not None and widget.sizePolicy().horizontalPolicy() is QSizePolicy.Policy.Ignored:
+                widths[index] += room.width() - sum(widths) - self.spacing() * (len(row) - 1)
+                break
         total = sum(widths) + self.spacing() * (len(row) - 1)
         left = room.right() + 1 - total if self._align_right else room.left()
         for item, width in zip(row, widths, strict=True):
-            item.setGeometry(QRect(QPoint(left, top), QSize(width, item.sizeHint().height())))
+            height = item.sizeHint().height()
+            item.setGeometry(QRect(left, room.top() + (room.height() - height) // 2, width, height))
             left += width + self.spacing()

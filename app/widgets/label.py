@@ -66,7 +66,12 @@ class ElidingLabel(Label):
         cut = parts[shown.count(_BETWEEN)] if shown != self.whole_text else ""
         if any(character.isdigit() for character in cut):
             fewer = (_BETWEEN.join(parts[:number]) + " …" for number in range(len(parts) - 1, 0, -1))
-            shown = next((text for text in fewer if metrics.horizontalAdvance(text) <= self.width()), shown)
+            shown = next(
+                (text for text in fewer if metrics.horizontalAdvance(text) <= self.width()),
+                "…" if len(parts) > 1 else shown,
+            )
+        if metrics.horizontalAdvance(shown) > self.width():
+            shown = ""  # not even the dots have room
         if shown != self.text():
             self.setText(shown)
         self._tell()

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.announce import announce
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import WrappingLabel
+
+_LEAST_WORDS_PX = 220  # of the sentence beside the button
 
 
 class NoticeBar(QFrame):
@@ -31,10 +34,12 @@ class NoticeBar(QFrame):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.hide)
-        self._row = QHBoxLayout(self)
-        self._row.addWidget(self._label, 1)
-        self._row.addWidget(self._action_button)
-        self._row.addWidget(self._close)
+        self._is_wide = True
+        self._grid = QGridLayout(self)
+        self._grid.setColumnStretch(0, 1)
+        self._grid.addWidget(self._label, 0, 0)
+        self._grid.addWidget(self._action_button, 0, 1)
+        self._grid.addWidget(self._close, 0, 2)
         self._action_button.clicked.connect(self._on_action)
         self._close.clicked.connect(self.hide)
         self._apply_metrics()
@@ -56,6 +61,7 @@ class NoticeBar(QFrame):
         self._action_button.setText(action_name)
         self._action_button.setAccessibleName(action_name)
         self._action_button.setVisible(action is not None)
+        self._fit_width()
         self._timer.stop()
         if for_ms:
             self._timer.start(for_ms)
@@ -80,5 +86,20 @@ class NoticeBar(QFrame):
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
-        self._row.setContentsMargins(px(14), px(6), px(8), px(6))
-        self._row.setSpacing(px(8))
+        self._grid.setContentsMargins(px(14), px(6), px(8), px(6))
+        self._grid.setSpacing(px(8))
+        self._fit_width()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        """The button stands below the sentence where that would have no room beside it."""
+        beside = self._action_button.sizeHint().width() + self._close.sizeHint().width()
+        is_wide = self._action is None or self.width() - beside >= self._theme.px(_LEAST_WORDS_PX)
+        if is_wide != self._is_wide:
+            self._is_wide = is_wide
+            self._grid.removeWidget(self._action_button)
+            place = (0, 1) if is_wide else (1, 0)
+            self._grid.addWidget(self._action_button, *place, Qt.AlignmentFlag.AlignLeft)

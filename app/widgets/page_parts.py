@@ -7,11 +7,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import IconButton
+from app.widgets.flow_layout import FlowLayout
 from app.widgets.label import Label
 
 _BAR_PX = 48
@@ -21,6 +22,8 @@ _ROW_PX = 10  # between the middles of what stands in one row, at most
 
 class PageBar(QWidget):
     """The page's title, what the page puts beside it, and the way back to the chat.
+
+    What has no room beside the title stands below it.
 
     Signals:
         closed: back to the chat.
@@ -35,18 +38,49 @@ class PageBar(QWidget):
         self._theme = theme
         close = IconButton(theme, "close", tr("Back to the chat (Esc)"))
         close.clicked.connect(self.closed)
-        self._row = QHBoxLayout(self)
-        self._row.addWidget(Label(title, "section"))
-        self._row.addWidget(beside or QWidget(), 1)
-        self._row.addWidget(close)
+        self._title = Label(title, "section")
+        self._beside = beside or QWidget()
+        self._close = close
+        self._is_wide = True
+        self._grid = QGridLayout(self)
+        self._grid.setColumnStretch(1, 1)
+        self._grid.addWidget(self._title, 0, 0)
+        self._grid.addWidget(self._beside, 0, 1)
+        self._grid.addWidget(close, 0, 2)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
-        self.setFixedHeight(px(_BAR_PX))
-        self._row.setContentsMargins(px(16), 0, px(12), 1)
-        self._row.setSpacing(px(12))
+        self._grid.setContentsMargins(px(16), 0, px(12), 1)
+        self._grid.setSpacing(px(12))
+        self._fit_width()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() in {QEvent.Type.LayoutRequest, QEvent.Type.Resize}:
+            self._fit_width()
+        return super().event(event)
+
+    def _fit_width(self) -> None:
+        px = self._theme.px
+        inner = self.width() - px(16) - px(12)
+        room = inner - self._title.sizeHint().width() - self._close.sizeHint().width() - 2 * px(12)
+        layout = self._beside.layout()
+        is_flow = isinstance(layout, FlowLayout)  # what is none fits itself into what there is
+        is_wide = not is_flow or self._beside.sizeHint().width() <= room
+        if is_wide != self._is_wide:
+            self._is_wide = is_wide
+            self._grid.removeWidget(self._beside)
+            place = (0, 1, 1, 1) if is_wide else (1, 0, 1, 3)
+            self._grid.addWidget(self._beside, *place)
+        height = px(_BAR_PX)
+        self._grid.setRowMinimumHeight(0, height - 1)
+        if not is_wide:
+            height += self._beside.heightForWidth(inner) + px(12)
+        self._grid.setVerticalSpacing(0)
+        self._grid.setContentsMargins(px(16), 0, px(12), 1 if is_wide else px(12))
+        if height != self.maximumHeight():
+            self.setFixedHeight(height)
 
 
 class ScrollingColumn(QScrollArea):

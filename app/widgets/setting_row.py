@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.settings_table import Setting, Value
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import TextButton
-from app.widgets.label import Label, WrappingLabel
+from app.widgets.label import WrappingLabel
 from app.widgets.setting_field import make_field
+
+_STACKED_PX = 400
+"""In a row that is narrower the field stands below the words."""
 
 
 class Values(Protocol):
@@ -51,9 +55,8 @@ class SettingRow(QWidget):
         self._theme = theme
         self._is_narrow = is_narrow
         self.searched_text = f"{setting.title} {setting.help} {setting.group} {setting.keywords}".lower()
-        title = WrappingLabel(setting.title, "strong") if is_narrow else Label(setting.title, "strong")
-        help_text = Label(setting.help, "help")
-        help_text.setWordWrap(True)
+        title = WrappingLabel(setting.title, "strong")
+        help_text = WrappingLabel(setting.help, "help")
         self.field = make_field(setting, theme)
         self.field.editor.setAccessibleName(setting.title)
         self.field.editor.setAccessibleDescription(setting.help)
@@ -61,28 +64,29 @@ class SettingRow(QWidget):
         self._reset = TextButton(theme, tr("Reset"))
         self._reset.setAccessibleName(tr("{title}: back to the default", title=setting.title))
         self._reset.clicked.connect(lambda: values.set(setting.key, values.default(setting.key)))
-        policy = self._reset.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self._reset.setSizePolicy(policy)
+        self._keep_room(True)
         self._words = QVBoxLayout()
         self._words.addWidget(title)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
-        self._row = QHBoxLayout()
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._row.addLayout(self._words, 1)
         self._column.addLayout(self._row)
+        self._controls = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._row.addLayout(self._controls)
         if is_narrow:
             below = QHBoxLayout()
             below.addWidget(help_text, 1)
             below.addWidget(self._reset, 0, Qt.AlignmentFlag.AlignTop)
             self._column.addLayout(below)
         else:
-            self._row.addWidget(self._reset)
+            self._controls.addWidget(self._reset, 0, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
             self._words.addWidget(help_text)
         if self.field.is_wide or (is_narrow and setting.choices):
             self._column.addWidget(self.field.editor)
         else:
-            self._row.addWidget(self.field.editor)
+            place = Qt.AlignmentFlag(0) if setting.choices else Qt.AlignmentFlag.AlignLeft
+            self._controls.addWidget(self.field.editor, 0, place | Qt.AlignmentFlag.AlignVCenter)
         self.field.changed.connect(self._on_field)
         values.changed.connect(self._on_setting)
         self._apply_metrics()
@@ -105,7 +109,23 @@ class SettingRow(QWidget):
         self.field.show_value(value)
         self._reset.setVisible(value != self._values.default(self._setting.key))
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_stacked = not self._is_narrow and self.width() < self._theme.px(_STACKED_PX)
+        directions = QBoxLayout.Direction
+        self._row.setDirection(directions.TopToBottom if is_stacked else directions.LeftToRight)
+        self._controls.setDirection(directions.BottomToTop if is_stacked else directions.LeftToRight)
+        self._keep_room(not is_stacked)
+
+    def _keep_room(self, is_kept: bool) -> None:
+        """Beside the field the way back keeps its room while it is hidden, so that nothing moves."""
+        policy = self._reset.sizePolicy()
+        if policy.retainSizeWhenHidden() != is_kept:
+            policy.setRetainSizeWhenHidden(is_kept)
+            self._reset.setSizePolicy(policy)
+
     def _apply_metrics(self) -> None:
         self._words.setSpacing(self._theme.px(2))
         self._row.setSpacing(self._theme.px(8))
+        self._controls.setSpacing(self._theme.px(8))
         self._column.setSpacing(self._theme.px(4 if self._is_narrow else 8))

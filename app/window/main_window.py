@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 RESTART_STATUS = 75
 """What the event loop ends with when the app is to be started again."""
 _NARROW_PX = 760
+_LEAST_WIDTH_PX, _LEAST_WIDTH, _LEAST_HEIGHT = 320, 420, 360
 
 
 class MainWindow(QMainWindow):
@@ -87,6 +88,7 @@ class MainWindow(QMainWindow):
         self._wire()
         self._set_sidebar(bool(settings.value("is_sidebar_visible")))
         self._set_options_panel(bool(settings.value("is_options_panel_visible")))
+        self._limit_size()
         default = QSize(self._theme.px(1280), self._theme.px(820))
         restore_placement(self, str(settings.value("window_geometry")), default)
         self._refresh()
@@ -117,7 +119,6 @@ class MainWindow(QMainWindow):
         row.addWidget(self.sidebar)
         row.addWidget(self.pages, 1)
         self.setCentralWidget(central)
-        self.setMinimumSize(420, 360)
         QWidget.setTabOrder(self.sidebar, self.bar)
         QWidget.setTabOrder(self.bar, self.chat_page)
 
@@ -125,6 +126,7 @@ class MainWindow(QMainWindow):
         controller = self._controller
         self._theme.about_to_change.connect(self.pages.drop_hidden)
         self._theme.about_to_change.connect(self.pane.drop_hidden)
+        self._theme.changed.connect(self._limit_size)
         self._theme.changed.connect(self._fit_width)
         self._theme.changed.connect(self._offer_zooms)
         self.sidebar.page_requested.connect(self.show_page)
@@ -392,6 +394,12 @@ class MainWindow(QMainWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit_width()
+
+    def _limit_size(self) -> None:
+        """No narrower than its parts can be at this size of the text, on a screen that has the room."""
+        screen = self.screen() or QGuiApplication.primaryScreen()
+        wanted = min(self._theme.px(_LEAST_WIDTH_PX), screen.availableGeometry().width())
+        self.setMinimumSize(max(_LEAST_WIDTH, wanted), _LEAST_HEIGHT)
 
     def _fit_width(self) -> None:
         """A window too narrow for its text size gives its room to the text; a wide one gets its sidebar back."""
