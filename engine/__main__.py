@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
+from engine.collection import paused_collection
 from engine.errors import EngineError
 
 
@@ -13,7 +15,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     and what the environment asks for in vain is one sentence.
     """
     try:
-        from engine.terminal.cli import main as run
+        with paused_collection():
+            from engine.terminal.cli import main as run
+        gc.freeze()  # what was imported stays
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
         return 130

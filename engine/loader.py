@@ -22,6 +22,7 @@ import psutil
 
 from engine.cache.memory_plan import MemoryPlan, plan_memory
 from engine.cache.snapshot_key import snapshot_key
+from engine.collection import paused_collection
 from engine.config import EngineConfig, KVType
 from engine.errors import InvalidParameterError
 from engine.kernels.backend import Backend
@@ -101,6 +102,11 @@ def load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress
     ``on_progress`` gets the phase, the fraction of the whole load and a message; what it raises ends the load.
     Raises EngineError in many kinds, each with one sentence for the person.
     """
+    with paused_collection():
+        return _load_model(command, config, on_progress)
+
+
+def _load_model(command: LoadModel, config: EngineConfig, on_progress: OnProgress) -> LoadedModel:
     # The heavy imports wait until a model is wanted: opening the app's window does not pay for them.
     from engine.gguf import open_model
     from engine.model import bind_weights, build_plan, read_hyperparameters

@@ -6,22 +6,24 @@ holds its pages in memory. Knows nothing of what the code does, nor of how it wa
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import tempfile
+import importlib.util
 import threading
 import time
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from engine.cache_folder import cache_folder
+from engine.checked_file import read_checked, write_checked
 
 ObjectCode = tuple[str, bytes]  # symbol and object file
 
-_MAGIC = b"FIREKRN1"
+_KIND = b"FIREKRN1"
 _STALE_S = 30 * 86400.0
 _lock = threading.Lock()
 
@@ -35,8 +37,19 @@ def objects_folder() -> Path:
 def machine_text() -> str:
     """Versions and processor of this machine; asked anew for each of 25 kernels they took a third of a load."""
     features = ",".join(k for k, v in sorted(llvm.get_host_cpu_features().items()) if v)
-    versions = f"numba {metadata.version('numba')} llvmlite {metadata.version('llvmlite')}"
+    versions = f"numba {_numba_version()} llvmlite {llvmlite.__version__}"
     return "\n".join((versions, llvm.get_default_triple(), llvm.get_host_cpu_name(), features, ""))
+
+
+def _numba_version() -> str:
+    """What tells versions apart, without importing numba, or what reads the records of packages: 20 ms."""
+    package = importlib.util.find_spec("numba")
+    if package is not None and package.origin is not None:
+        with contextlib.suppress(OSError):
+            return Path(package.origin).with_name("_version.py").read_text(encoding="utf-8")
+    from importlib import metadata
+
+    return metadata.version("numba")
 
 
 def target_machine() -> Any:
@@ -72,16 +85,24 @@ def address_of(symbol: str) -> int:
     return address
 
 
+def load_assembly(symbol: str, text: str) -> int:
+    """Address of a function of a text in LLVM's language, which is compiled once and kept."""
+    key = hashlib.sha256((machine_text() + text).encode()).hexdigest()[:32]
+    path = objects_folder() / f"{symbol}-{key}.o"
+    found = read_object(path)
+    if found is None:
+        machine = target_machine()  # before the text is read, which needs the processor's kind
+        found = symbol, bytes(machine.emit_object(llvm.parse_assembly(text)))
+        write_object(path, *found)
+    return load_object(*found)
+
+
 def read_object(path: Path) -> ObjectCode | None:
     """Symbol and code, or None when the file is absent or damaged."""
-    try:
-        content = path.read_bytes()
-    except OSError:
+    content = read_checked(path, _KIND)
+    if content is None:
         return None
-    magic, digest, payload = content[:8], content[8:40], content[40:]
-    if magic != _MAGIC or hashlib.sha256(payload).digest() != digest:
-        return None
-    symbol, _, code = payload.partition(b"\0")
+    symbol, _, code = content.partition(b"\0")
     return symbol.decode(), code
 
 
@@ -90,18 +111,9 @@ def write_object(path: Path, symbol: str, code: bytes) -> None:
 
     The file's name ends in a hyphen, what the code depends on, and ``.o``.
     """
-    payload = symbol.encode() + b"\0" + code
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):
         _remove_stale(path)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-        temporary.replace(path)
-    except OSError:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+    write_checked(path, _KIND, symbol.encode() + b"\0" + code)
 
 
 def _remove_stale(path: Path) -> None:

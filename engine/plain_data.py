@@ -50,20 +50,50 @@ def _complete(cls: type) -> None:
     with _lock:
         for each in reversed(cls.__mro__):
             if (parameters := _waiting.get(each)) is not None:
-                init = _init_of(each, parameters)
-                dataclasses.dataclass(**parameters | {"init": False})(each)
-                each.__init__ = init  # type: ignore[misc] # at once: another thread may be calling the class
+                _take_methods(each, parameters)
                 del _waiting[each]
 
 
-def _init_of(cls: type, parameters: dict[str, bool]) -> Callable[..., None]:
-    """The ``__init__`` for ``cls``, compiled for a class like it, so that ``cls`` is never without one."""
+_MADE: tuple[str, ...] = (
+    *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__repr__", "__eq__", "__hash__"),
+    *("__lt__", "__le__", "__gt__", "__ge__", "__replace__", "__init__"),
+)
+_NOT_THE_TWINS = {"__dict__", "__weakref__", "__init__", "__setattr__", "__delattr__"}
+
+
+def _take_methods(cls: type, parameters: dict[str, bool]) -> None:
+    """Let the decorator complete a class like ``cls``, and take over what it made.
+
+    ``cls`` itself must never be without an ``__init__``, for another thread may be calling it: its own comes last.
+    """
+    own = {name: value for name, value in vars(cls).items() if name not in _NOT_THE_TWINS}
     annotations = inspect.get_annotations(cls)
-    kept = ("__module__", "__qualname__", "__post_init__", *annotations)
-    namespace = {name: cls.__dict__[name] for name in kept if name in cls.__dict__}
-    namespace |= {"__annotations__": annotations, "__doc__": cls.__name__}  # without a doc one would be computed
-    only_init = {"repr": False, "eq": False, "order": False, "unsafe_hash": False}
-    twin: Any = type(cls.__name__, cls.__bases__, namespace)
-    dataclasses.dataclass(**parameters | only_init)(twin)
-    init: Callable[..., None] = twin.__init__
-    return init
+    own |= {"__annotations__": annotations, "__qualname__": cls.__qualname__}
+    own["__doc__"] = cls.__name__  # without a doc one would be computed
+    twin: Any = type(cls.__name__, cls.__bases__, own)
+    dataclasses.dataclass(**parameters)(twin)
+    if parameters.get("frozen"):
+        cls.__setattr__, cls.__delattr__ = _frozen_methods(cls)  # type: ignore[method-assign]
+    made = vars(twin)
+    for name in (*annotations, *_MADE):
+        if name in made:
+            if name not in own or made[name] is not own[name]:
+                setattr(cls, name, made[name])
+        elif name in own:  # a field without a default
+            delattr(cls, name)
+
+
+def _frozen_methods(cls: type) -> tuple[Callable[..., None], Callable[..., None]]:
+    """The two methods that the decorator makes for one class alone."""
+
+    def set_attribute(self: object, name: str, value: object) -> None:
+        if type(self) is cls or name in cls.__dataclass_fields__:  # type: ignore[attr-defined]
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)  # type: ignore[arg-type]
+
+    def delete_attribute(self: object, name: str) -> None:
+        if type(self) is cls or name in cls.__dataclass_fields__:  # type: ignore[attr-defined]
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)  # type: ignore[arg-type]
+
+    return set_attribute, delete_attribute

@@ -5,8 +5,11 @@ Ours goes through the product's own loader, tokenizer and template included; the
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
+
+from engine.collection import paused_collection
 
 PROMPT = "The quick brown fox jumps over the lazy dog, and then"
 CONTEXT_LENGTH = 2048
@@ -14,13 +17,15 @@ CONTEXT_LENGTH = 2048
 
 def own_first_token(path: Path, backend: str, num_threads: int, on_loaded: Callable[[], None]) -> None:
     """Load with our loader and compute one token greedily; ``on_loaded`` is called in between."""
-    import numpy as np
+    with paused_collection():  # as the program does while it is imported
+        import numpy as np
 
-    from engine.config import EngineConfig
-    from engine.kernels.backend import SequenceSlice
-    from engine.loader import load_model
-    from engine.model.plan import BLOCK_SIZE
-    from engine.protocol import LoadModel
+        from engine.config import EngineConfig
+        from engine.kernels.backend import SequenceSlice
+        from engine.loader import load_model
+        from engine.model.plan import BLOCK_SIZE
+        from engine.protocol import LoadModel
+    gc.freeze()
 
     config = EngineConfig(backend="reference" if backend == "reference" else "cpu", num_threads=num_threads)
     model = load_model(LoadModel(path, CONTEXT_LENGTH), config, lambda phase, fraction, message: None)

@@ -30,7 +30,7 @@ _ESCAPES: Final = {
 }
 _WIDE_FORMAT: Final = re.compile(r"\d{4,}|\*")
 # Those that people wrote are concealed, see ``content``: from U+F0000 on, in the order of what they stand for.
-_NOT_ASCII: Final = re.compile("[\x80-\U000effff\U000f0080-\U0010ffff]")
+_NOT_ASCII: Final = re.compile("[^\x00-\x7f\U000f0000-\U000f007f]")
 
 # What JSON writes for the characters it cannot hold as they are, before and after concealing.
 _JSON_ESCAPES: Final = {

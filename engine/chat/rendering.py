@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Segments = list[tuple[str, bool]]
 
 _MAX_SOURCE: Final = 131_072  # characters; the longest template in use has 30,000
-_PRIVATE: Final = dict.fromkeys(range(0xF0000, 0x110000), "�")  # what content is concealed as
+_PRIVATE: Final = "\U000f0000"  # from here on lies what content is concealed as
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class CompiledTemplate:
         self._lock = threading.Lock()  # the environment holds the budget of one render at a time
         if len(source) > _MAX_SOURCE:
             raise TemplateError(f"the chat template is {len(source):,} characters long")
-        if max(source, default="") >= "\U000f0000":
-            source = source.translate(_PRIVATE)
+        if max(source, default="") >= _PRIVATE:
+            source = "".join("�" if each >= _PRIVATE else each for each in source)
         try:
             self._template = self._environment.from_string(well_formed(source))
         except TemplateSyntaxError as error:

@@ -6,7 +6,6 @@ It is loaded from the cache of object files like a kernel, so that a start holds
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import signal
 import sys
 from typing import Final
@@ -14,15 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from engine.object_files import (
-    address_of,
-    load_object,
-    machine_text,
-    objects_folder,
-    read_object,
-    target_machine,
-    write_object,
-)
+from engine.object_files import address_of, load_assembly
 
 # What <signal.h> and <sys/mman.h> of the system say.
 _IS_MACOS: Final = sys.platform == "darwin"
@@ -62,7 +53,7 @@ class Handler:
         self._library = ctypes.CDLL(None)
         self._previous, self._default = _SignalAction(), _SignalAction()  # all zeros is SIG_DFL
         self._has_passed_on = np.zeros(1, np.int64)
-        self._address = _load()
+        self._address = load_assembly(_SYMBOL, _CODE.format(**_NUMBERS))
         words: list[ctypes.c_int64 | int] = [
             slots.ctypes.data,
             self._has_passed_on.ctypes.data,
@@ -156,22 +147,3 @@ _NUMBERS: dict[str, object] = {
     "protection": _PROT_READ,
     "flags": _MAP_PRIVATE | _MAP_FIXED | _MAP_ANONYMOUS,
 }
-
-
-def _load() -> int:
-    """Address of the handler's machine code, from the cache of object files where it is there."""
-    text = _CODE.format(**_NUMBERS)
-    key = hashlib.sha256((machine_text() + text).encode()).hexdigest()[:32]
-    path = objects_folder() / f"{_SYMBOL}-{key}.o"
-    found = read_object(path)
-    symbol, code = found or (_SYMBOL, _compile(text))
-    if found is None:
-        write_object(path, symbol, code)
-    return load_object(symbol, code)
-
-
-def _compile(text: str) -> bytes:
-    import llvmlite.binding as llvm
-
-    machine = target_machine()  # before the text is read, which needs the processor's kind
-    return bytes(machine.emit_object(llvm.parse_assembly(text)))

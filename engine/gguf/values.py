@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.gguf.string_walk import walk_strings
+
 
 class ValueType(IntEnum):
     """Type of a metadata value; the number is its id in the file (gguf_type of the specification)."""
@@ -83,15 +85,18 @@ _SMALLEST = {
     ValueType.STRING: 8,  # its length
     ValueType.ARRAY: 12,  # its type and length
 }
+_MANY_STRINGS = 1 << 13  # from here on Python takes longer than a millisecond
 _read_length = SCALAR_READERS[ValueType.UINT64]
 
 
 def skip_strings(data: mmap, position: int, count: int) -> int:
     """Position after ``count`` strings, or the first position that lies beyond the data.
 
-    A string is 8 bytes of length and its bytes. 262,144 of them take 17 ms, which is why no offsets are kept:
-    the few arrays that are wanted are walked again.
+    A string is 8 bytes of length and its bytes. No offsets are kept, for the few arrays that are wanted are walked
+    again.
     """
+    if count >= _MANY_STRINGS and (end := walk_strings(data, position, count)) is not None:
+        return end
     try:
         for _ in repeat(None, count):
             position += _read_length(data, position)[0] + 8

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from engine.model.architectures import Architecture
 from engine.model.plan import Gating
 from engine.model.rope import RopeParameters
+from engine.plain_data import dataclass
 
 
 @dataclass(frozen=True)

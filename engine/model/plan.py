@@ -10,10 +10,9 @@ buffers; ``out`` may be the same buffer as an input where the op's docstring say
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from engine.model.plan_streams import KeepLargest, MatchLength, MixStreams, ScaleColumns
 from engine.model.plan_values import BLOCK_SIZE, Activation, Buffer, Gating, RopeTable, Tensor
+from engine.plain_data import dataclass
 
 __all__ = [
     "BLOCK_SIZE",

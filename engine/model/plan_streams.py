@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from engine.model.plan_values import Buffer, Tensor
+from engine.plain_data import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.gguf.tensor_types import TensorType
+from engine.plain_data import dataclass
 
 BLOCK_SIZE = 16  # tokens in one KV block
 

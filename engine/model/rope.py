@@ -7,13 +7,13 @@ Sources: RoFormer (arXiv:2104.09864), YaRN (arXiv:2309.00071) in the form that G
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.model.plan import RopeTable
+from engine.plain_data import dataclass
 
 
 class RopeScalingKind(Enum):

@@ -19,6 +19,7 @@ from engine.errors import UnsupportedModelError
 from engine.gguf import Metadata
 from engine.tokenizer.bpe import NUM_CODE_POINTS, ByteEncoder, CharacterEncoder, CharacterIds, Cut
 from engine.tokenizer.byte_level import alphabet
+from engine.tokenizer.merge_cache import cached_merges
 from engine.tokenizer.merges import Merges, derive_merges
 from engine.tokenizer.pre_tokenizers import PreTokenizer
 from engine.tokenizer.specials import SpecialTokens
@@ -111,7 +112,7 @@ def build_sentencepiece(metadata: Metadata, vocabulary: Vocabulary, specials: Sp
     scores = read_scores(metadata, len(vocabulary))
     plain, texts = _plain_tokens(vocabulary, specials), vocabulary.tokens.code_points()
     characters = _character_ids(vocabulary, texts, plain, vocabulary.unknown_id)
-    return _escape_spaces(CharacterEncoder(characters, derive_merges(texts, scores, plain)).encode)
+    return _escape_spaces(CharacterEncoder(characters, cached_merges(derive_merges, texts, scores, plain)).encode)
 
 
 def build_gemma4(metadata: Metadata, vocabulary: Vocabulary, specials: SpecialTokens) -> Encode:

@@ -13,7 +13,7 @@ import pytest
 from engine.plain_data import dataclass
 
 
-def _plain_twins(decorate: Any) -> tuple[Any, Any, Any]:
+def _plain_twins(decorate: Any) -> tuple[Any, Any, Any, Any]:
     @decorate(frozen=True)
     class Base:
         """Has a doc."""
@@ -35,12 +35,20 @@ def _plain_twins(decorate: Any) -> tuple[Any, Any, Any]:
     class Open:
         count: int = 3
 
-    return Base, Sub, Open
+    @decorate(frozen=True, order=True)
+    class Ordered:
+        number: int
+        label: str = field(default="", compare=False)
+
+        def __repr__(self) -> str:
+            return f"<{self.number}>"
+
+    return Base, Sub, Open, Ordered
 
 
 @pytest.mark.parametrize("decorate", [dataclass, dataclasses.dataclass], ids=["late", "standard"])
 def test_behaves_like_a_dataclass(decorate: Any) -> None:
-    base, sub, opened = _plain_twins(decorate)
+    base, sub, opened, ordered = _plain_twins(decorate)
     one = sub("a", (1,), weight=2.0)
     assert repr(one).endswith("Sub(name='a', parts=(1,), words=[], weight=2.0)")
     assert one == sub("a", (1,), ["other"], 2.0) != sub("b")
@@ -52,6 +60,10 @@ def test_behaves_like_a_dataclass(decorate: Any) -> None:
     assert base.kind == "base"
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.name = "c"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.other = "c"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del one.name
     with pytest.raises(ValueError, match="negative"):
         sub("a", weight=-1)
     with pytest.raises(TypeError):
@@ -64,6 +76,13 @@ def test_behaves_like_a_dataclass(decorate: Any) -> None:
     changed = opened()
     changed.count += 1
     assert changed == opened(4)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(changed)
+    assert ordered(1, "x") < ordered(2)
+    assert ordered(1, "x") == ordered(1)
+    assert repr(max(ordered(3), ordered(2))) == "<3>"
+    assert ordered.label == ""
+    assert not hasattr(base, "words")
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import psutil
@@ -140,7 +140,12 @@ def load_kernels(
 
 def source_hash(module: str) -> str:
     """Hash of all that the code of a module's kernels depends on; ``module`` is the full dotted name."""
-    digest = hashlib.sha256(_platform_text().encode())
+    return _hash(_platform_text(), module)
+
+
+@cache
+def _hash(platform_text: str, module: str) -> str:
+    digest = hashlib.sha256(platform_text.encode())
     for name, text in sorted(_module_sources(module).items()):
         digest.update(f"{name}\0{len(text)}\0".encode() + text)
     return digest.hexdigest()[:32]
@@ -158,9 +163,7 @@ def _module_sources(module: str) -> dict[str, bytes]:
         name = pending.pop()
         if name not in sources and (text := _read_source(name)) is not None:
             sources[name] = text
-            pending += [found.decode() for found in _KERNELS_IMPORT.findall(text)]
-            for submodule, names in _IMPORT.findall(text):
-                pending += [f"{PACKAGE}.{n.decode()}" for n in ([submodule] if submodule else _WORD.findall(names))]
+            pending += _imported(name)
     return sources
 
 
@@ -169,11 +172,26 @@ _IMPORT = re.compile(
 )
 _KERNELS_IMPORT = re.compile(rb"^from (engine\.\w+\.\w*kernels) import", re.MULTILINE)  # kernels of other packages
 _WORD = re.compile(rb"\w+")
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def _imported(name: str) -> tuple[str, ...]:
+    """Modules with kernels or their words that a module imports."""
+    text = _read_source(name) or b""
+    found = [each.decode() for each in _KERNELS_IMPORT.findall(text)]
+    for submodule, names in _IMPORT.findall(text):
+        found += [f"{PACKAGE}.{each.decode()}" for each in ([submodule] if submodule else _WORD.findall(names))]
+    return tuple(found)
 
 
 @cache
 def _read_source(name: str) -> bytes | None:
     """Source of a module, or its code where an app ships no sources; None when there is no such module."""
+    package, _, module = name.rpartition(".")
+    path = _FOLDER / f"{module}.py"
+    if package == PACKAGE and path.is_file():
+        return path.read_bytes()  # the import system takes as long for each as all the rest
     found = importlib.util.find_spec(name)
     if found is None or found.loader is None:
         return None
@@ -188,8 +206,11 @@ class _Loader:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._kernels: dict[str, Kernel] = {}
-        self._compilers = CompilerPool(psutil.cpu_count(logical=False) or 1)
         self._compiling: dict[str, Future[ObjectCode]] = {}
+
+    @cached_property
+    def _compilers(self) -> CompilerPool:
+        return CompilerPool(psutil.cpu_count(logical=False) or 1)
 
     def find(self, source: KernelSource) -> Kernel | None:
         """The kernel, if it is loaded or in the cache."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from engine.model.architectures import Architecture
 from engine.model.architectures.vocabulary import RecurrentLayers, Temperature
@@ -23,7 +22,7 @@ from engine.model.hyperparameters import (
 from engine.model.plan import Activation
 from engine.model.rope import RopeParameters, RopeScalingKind
 
-_TOP_TWENTIETH = NormalDist().inv_cdf(0.95)  # deviations above the mean of normally distributed values
+_TOP_TWENTIETH = 1.6448536269514715  # deviations above the mean of normally distributed values: probit(0.95)
 
 
 @dataclass(frozen=True)

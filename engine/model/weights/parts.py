@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from engine.model.plan import Tensor
+from engine.plain_data import dataclass
 
 
 @dataclass(frozen=True, eq=False)
