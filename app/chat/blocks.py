@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-MAX_OPEN_CHARACTERS, MAX_OPEN_TOKENS = 6000, 600
-"""A longer paragraph or list, or one with more markup, is finished in parts, so that no answer, however odd, makes
-a frame expensive."""
+MAX_OPEN_CHARACTERS = 6000
+"""A longer paragraph, list or table, or one with more markup, is finished in parts, so that no answer, however odd,
+makes a frame expensive."""
+_MARK_COST, _BRACKET_COST, _TOKEN_COST, _FORMULA_COST, _CELL_COST = 3, 20, 10, 90, 20
+"""What the rest costs, in characters of plain text that take as long."""
+_MARKS = "[]*_`$<~!\\"
 _PIECE = 1500  # characters that are parsed in one go: the parser's time grows faster than a block
 
-MAX_COLUMNS = 200
+MAX_COLUMNS = 64
 
 
 class BlockKind(Enum):
@@ -225,11 +228,20 @@ def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
 
 def _is_heavy(source: str, block: Block) -> bool:
     """Whether parsing and writing the block again with each piece would take too long."""
-    if len(source) > MAX_OPEN_CHARACTERS:
-        return True
-    if block.kind is not BlockKind.PROSE:
-        return False  # code has no tokens, and a table looks odd in parts
-    return sum(1 + len(token.children or ()) for token in block.tokens) > MAX_OPEN_TOKENS
+    return _cost(source, block) > MAX_OPEN_CHARACTERS
+
+
+def _cost(source: str, block: Block) -> int:
+    """How long parsing and writing takes, in characters of plain text."""
+    if block.kind is BlockKind.TABLE:
+        return max(len(source), _CELL_COST * sum(token.type == "inline" for token in block.tokens))
+    if block.kind is BlockKind.CODE:
+        return len(source)
+    inside = [child for token in block.tokens for child in token.children or ()]
+    num_formulas = sum(child.type.startswith("math") for child in inside)
+    num_unmatched = abs(source.count("[") - source.count("]"))  # the end of each is looked for
+    marked = len(source) + _MARK_COST * sum(map(source.count, _MARKS)) + _BRACKET_COST * num_unmatched
+    return max(marked, _TOKEN_COST * (len(block.tokens) + len(inside)) + _FORMULA_COST * num_formulas)
 
 
 def _place_to_cut(source: str, block: Block) -> int:
@@ -238,11 +250,11 @@ def _place_to_cut(source: str, block: Block) -> int:
     A paragraph or heading at a line or word, a list at an item, a quote at a line, a table at a row.
     """
     kind = block.tokens[0].type if block.tokens else ""
-    end = min(len(source), MAX_OPEN_CHARACTERS)
+    end = min(len(source), MAX_OPEN_CHARACTERS * len(source) // _cost(source, block))
     half = end // 2
     if kind in {"paragraph_open", "heading_open"}:
         at_space = max(source.rfind(space, half, end) + 1 for space in "\n ")
-        return at_space or _place_to_break(source)
+        return at_space or _place_to_break(source, end)
     if kind in {"bullet_list_open", "ordered_list_open"}:
         starts = [
             token.map[0]
@@ -262,14 +274,12 @@ def _head_again(source: str, block: Block) -> str:
     return "".join(_LINES.findall(source)[:2]) if block.kind is BlockKind.TABLE else ""
 
 
-def _place_to_break(source: str) -> int:
+def _place_to_break(source: str, end: int) -> int:
     """Where to part a text without spaces: after a stop of a script that has none, else between two characters."""
-    if len(source) <= MAX_OPEN_CHARACTERS:
-        return 0
-    half = MAX_OPEN_CHARACTERS // 2
-    if at_stop := max(source.rfind(stop, half, MAX_OPEN_CHARACTERS) + 1 for stop in "。！？；，、"):
+    half = end // 2
+    if at_stop := max(source.rfind(stop, half, end) + 1 for stop in "。！？；，、"):
         return at_stop
-    place = MAX_OPEN_CHARACTERS
+    place = min(end, len(source) - 1)
     while place > half and (
         unicodedata.combining(source[place]) or source[place] in _JOINED or source[place - 1] in _JOINED
     ):

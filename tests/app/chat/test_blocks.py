@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.chat.blocks import MAX_OPEN_TOKENS, Block, BlockKind, BlockStream, displayable, parse_blocks
+from app.chat.blocks import MAX_OPEN_CHARACTERS, Block, BlockKind, BlockStream, displayable, parse_blocks
 
 WHOLE = """# A heading
 Text with **bold** and <smirk>.
@@ -184,7 +184,7 @@ def test_a_table_that_is_long_goes_on_in_another_with_its_head(limit: int) -> No
 
 
 def test_more_columns_than_anybody_reads_are_text() -> None:
-    wide, wider = ("|" + "a|" * number + "\n|" + "-|" * number + "\n" for number in (100, 500))
+    wide, wider = ("|" + "a|" * number + "\n|" + "-|" * number + "\n" for number in (60, 500))
     assert [block.kind for block in parse_blocks(wide)] == [BlockKind.TABLE]
     assert {block.kind for block in parse_blocks(wider)} == {BlockKind.PROSE}
 
@@ -245,7 +245,29 @@ def test_no_piece_of_any_text_has_much_to_parse_and_write(unit: str) -> None:
     stream = BlockStream()
     most = max(
         sum(1 + len(token.children or ()) for token in block.tokens)
-        for _ in range(MAX_OPEN_TOKENS // 10)
+        for _ in range(60)
         for block in stream.push(10 * unit).open
     )
-    assert most < 1.1 * MAX_OPEN_TOKENS
+    assert most < 660
+
+
+@pytest.mark.parametrize(
+    ("unit", "most"),
+    [("[", 300), ("![", 360), ("*a ", 3000), ("`a ", 3000), ("<", 1600), ("$x$ ", 240), ("[]", 960)],
+)
+def test_what_takes_long_to_parse_is_finished_in_short_parts(unit: str, most: int) -> None:
+    stream, finished = BlockStream(), 0
+    for _ in range(300):
+        finished += len(stream.push(10 * unit).finished)
+        assert len(stream._open_source) <= most
+    assert finished
+
+
+def test_the_open_end_of_a_table_has_few_cells() -> None:
+    stream, most, kinds = BlockStream(), 0, set()
+    for line in ["| a | b | c |\n", "|---|---|---|\n", *("| 1 | 2 | 3 |\n" for _ in range(500))]:
+        for block in stream.push(line).open:
+            kinds.add(block.kind)
+            most = max(most, sum(token.type == "inline" for token in block.tokens))
+    assert most <= MAX_OPEN_CHARACTERS // 20
+    assert kinds == {BlockKind.TABLE, BlockKind.PROSE}, "its first line alone is none yet"
