@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PAINT_WAIT_MS = 1000
-_CHAT_MODULES = ("html.entities", "mdurl", "markdown_it", "app.chat.answer", "app.chat.own_message")
-"""What messages are shown with, and what that imports first."""
+_CHAT_MODULES = ("app.chat.answer", "app.chat.own_message", "PySide6.QtNetwork")
+"""What messages are shown with, and what listens for a second start."""
 
 
 def run(paths: AppPaths, model: Path | None = None) -> int:
@@ -86,7 +86,8 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
             controller.load_model(path)
 
     def on_painted() -> None:
-        Turns([*chat_steps(window, context, model), instance.listen, context.start_engine], window)
+        steps = [*chat_steps(window, context, model), instance.listen, context.start_engine]
+        context.prepare(prepare_chat, lambda: Turns(steps, window))
 
     def on_state(state: Qt.ApplicationState) -> None:
         if state == Qt.ApplicationState.ApplicationActive:
@@ -106,18 +107,22 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
         signals.close()
 
 
+def prepare_chat() -> None:
+    """What messages are shown with; made beside the window, whose thread it would hold up for 0.1 s."""
+    for name in _CHAT_MODULES:
+        importlib.import_module(name)
+    from PySide6.QtGui import QGradient
+
+    from app.chat.blocks import BlockStream
+
+    QGradient.Preset  # noqa: B018 - an enum of 169 members, made when it is first asked for, as by any brush
+    BlockStream().push("A word, for which the parser and its plain data are made.")
+
+
 def chat_steps(window: MainWindow, context: AppContext, model: Path | None) -> list[Callable[[], object]]:
     """What brings the last chat into a window that stands: each takes a few hundredths of a second."""
     transcript = window.chat_page.transcript
-
-    def parse_first() -> None:
-        from app.chat.blocks import BlockStream
-
-        BlockStream().push("A word, for which the parser and its plain data are made.")
-
     return [
-        *(partial(importlib.import_module, name) for name in _CHAT_MODULES),
-        parse_first,
         transcript.viewport,  # Qt's classes of widgets become Python's when one of them is first asked for
         lambda: len(context.controller.current_messages),
         partial(context.open, model),

@@ -168,10 +168,25 @@ class AppContext(QObject):
         texts = [text for text in notices if text]
         self.controller.start(texts, model, loads_by_itself=not self.is_after_crash)
 
+    def prepare(self, work: Callable[[], object], then: Callable[[], object]) -> None:
+        """Let ``work`` import beside the window what ``then`` needs, which is called in any case.
+
+        What is missing is told once it is wanted.
+        """
+
+        def on_done(_result: object) -> None:
+            then()
+
+        def on_failed(error: Exception) -> None:
+            _log.error("a part of the program is missing", exc_info=error)
+            then()
+
+        self._importer.run(partial(_politely, work), on_done, on_failed)
+
     def start_engine(self) -> None:
         """Begin to import the engine and the pages beside the window; ``completed`` follows."""
         self.client.start()
-        self._importer.run(_import_late, self._on_imported, self._on_import_failed)
+        self._importer.run(partial(_politely, _import_late), self._on_imported, self._on_import_failed)
 
     def when_complete(self, action: Callable[[], object]) -> None:
         """Do something as soon as it holds nobody up: now, or after ``completed``."""
@@ -270,16 +285,23 @@ class AppContext(QObject):
         return ""
 
 
-def _import_late() -> None:
+def _politely(work: Callable[[], object]) -> None:
+    """Do work of the interpreter's that lets the GUI thread have it back at once, each time."""
     interval_s = sys.getswitchinterval()
     sys.setswitchinterval(_POLITE_S)
+    try:
+        work()
+    finally:
+        sys.setswitchinterval(interval_s)
+
+
+def _import_late() -> None:
     try:
         from engine import EngineThread  # noqa: F401 - before all others, for a model waits for it
 
         for name in _LATE_MODULES:
             importlib.import_module(name)
     finally:
-        sys.setswitchinterval(interval_s)
         if not gc.isenabled():  # the start turned it off
             gc.freeze()  # a collection of all that was imported would hold the window up for a tenth of a second
             gc.enable()

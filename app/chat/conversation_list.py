@@ -113,6 +113,10 @@ class ConversationList(QListView):
             self._choose(chosen)
         self._scroll_back(at_top)
 
+    def draw_anew(self) -> None:
+        """Draw what is in sight again."""
+        self.viewport().update()  # asked for here alone: the first time, Qt's classes of widgets become Python's
+
     def _rows_at_top(self) -> list[tuple[QPersistentModelIndex, int]]:
         """The first rows in sight and where they are, while the list is scrolled down."""
         if self.verticalScrollBar().value() == 0:
@@ -262,11 +266,11 @@ class ConversationList(QListView):
             event.accept()
         self.stopAutoScroll()
         self.setState(QAbstractItemView.State.NoState)
-        self.viewport().update()
+        self.draw_anew()
 
     def _mark_drop(self, target: QPersistentModelIndex | None) -> None:
         self._delegate.drop_target = target or QPersistentModelIndex()
-        self.viewport().update()
+        self.draw_anew()
 
     # ------------------------------------------------------------------------------------ menu
 

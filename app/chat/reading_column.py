@@ -70,7 +70,9 @@ class ReadingColumn(GrowingColumn):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        painter.fillRect(event.rect(), self._theme.colour("background"))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._theme.colour("background"))  # fillRect asks for the 169 gradients of Qt as an enum
+        painter.drawRect(event.rect())
         painter.end()
 
 

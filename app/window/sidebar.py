@@ -107,7 +107,7 @@ class Sidebar(QWidget):
         self._clock = QTimer(self)
         self._clock.setInterval(_REFRESH_TIMES_MS)
         self._clock.timeout.connect(self._refresh)
-        self._clock.timeout.connect(self.list.viewport().update)  # the times beside the titles
+        self._clock.timeout.connect(self.list.draw_anew)  # the times beside the titles
         self._clock.start()
         self._wire()
         self._apply_metrics()

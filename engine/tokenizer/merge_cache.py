@@ -54,7 +54,7 @@ def merges_folder() -> Path:
 def _key(texts: CodePoints, scores: npt.NDArray[np.float32], mergeable: npt.NDArray[np.bool_]) -> str:
     digest = hashlib.sha256("".join(map(source_hash, _DERIVED_BY)).encode())
     for array in (texts.codes, texts.lengths, scores, mergeable):
-        digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        digest.update(np.ascontiguousarray(array).data.cast("B"))
     return digest.hexdigest()[:32]
 
 

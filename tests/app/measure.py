@@ -5,9 +5,11 @@ open        a chat of 2,000 messages, until it is painted
 frame       what the GUI thread computes for a picture, and all before it, while a chat of 500 messages grows
 stall       the longest time without a turn of the event loop while a fake engine streams 200 tokens/s and
             every core is busy
-paint       from the process's start to the window's first picture, beside that of an empty window of Qt
+paint       from the process's start to the window's first picture, and what its thread computed until then, beside
+            those of an empty window of Qt
 chat        from the process's start until the last chat, of 60 messages, fills its place in the window
-start stall the longest time without a turn of the event loop from the first picture until all is imported
+start stall the longest time without a turn of the event loop from the first picture until all is imported, and the
+            most that the thread computed in one turn
 close       from the wish to the end of the process's work
 look        until another theme or text size is on the screen, at the end of that chat and in its middle
 chats       what the GUI thread computes for an action beside 5,000 chats in 300 folders, more than beside 12
@@ -260,9 +262,9 @@ def start_figures(home: Path) -> dict[str, float]:
     return dict(json.loads(_output_of("tests.app.start_process", str(home))))
 
 
-def bare_ms() -> float:
-    """How long an empty window of Qt takes until it is painted, in a process of its own."""
-    return float(_output_of("tests.app.bare_process"))
+def bare_figures() -> dict[str, float]:
+    """What ``bare_process`` prints of an empty window of Qt, in a process of its own."""
+    return dict(json.loads(_output_of("tests.app.bare_process")))
 
 
 def _output_of(module: str, *arguments: str) -> str:
@@ -299,35 +301,46 @@ def print_start(home: Path, num_starts: int = 7) -> None:
     fill(AppPaths.below(home).database, num_chats=30, num_messages=20, num_long=60)
     select_chat(home, "long")
     start_figures(home)
-    bare_ms()  # both once to warm up
+    bare_figures()  # both once to warm up
     starts, bare = [], []
     for _ in range(num_starts):
         starts.append(start_figures(home))
-        bare.append(bare_ms())
-    seen = {name: sorted(start[name] for start in starts) for name in starts[0]}
-    middle = num_starts // 2
-    ratio = seen["painted_ms"][middle] / sorted(bare)[middle]
-    print(f"paint     {_middle_and_best(seen['painted_ms'])}  from the process's start (< 500, warm)")
-    print(f"          {_middle_and_best(bare)}  for an empty window of Qt: ours takes {ratio:.2f} times as long")
-    print(f"chat      {_middle_and_best(seen['chat_ms'])}  until the last chat fills its place")
-    print(f"start stall {_middle_and_best(seen['stall_ms'])}  at most after the first picture")
-    print(f"            {_middle_and_best(seen['own_stall_ms'])}  of work of its own at most in one turn")
+        bare.append(bare_figures())
+    seen, empty = _by_name(starts), _by_name(bare)
+    ratio = statistics.median(seen["painted_work_ms"]) / statistics.median(empty["painted_work_ms"])
+    print(f"paint     {_with_work(seen, 'painted')}  from the process's start (< 500, warm)")
+    print(f"          {_with_work(empty, 'painted')}  for an empty window of Qt: {ratio:.2f} times its work")
+    print(f"chat      {_with_work(seen, 'chat')}  until the last chat fills its place")
+    print(f"start stall {_middle_and_best(seen['stall_ms'])}  at most after the first picture (< 50)")
+    print(f"            {_middle_and_best(seen['own_stall_ms'])}  of work of the GUI thread at most in one turn")
+
+
+def _by_name(starts: list[dict[str, float]]) -> dict[str, list[float]]:
+    return {name: [start[name] for start in starts] for name in starts[0]}
+
+
+def _with_work(figures: dict[str, list[float]], name: str) -> str:
+    """A moment and what the GUI thread computed until then, which a busy machine hardly changes."""
+    return f"{_middle_and_best(figures[f'{name}_ms'])}, work {_middle_and_best(figures[f'{name}_work_ms'])}"
 
 
 def _middle_and_best(figures: list[float]) -> str:
-    return f"{statistics.median(figures):7.0f} ms (best {min(figures):.0f})"
+    return f"{statistics.median(figures):4.0f} ms (best {min(figures):.0f})"
 
 
 def main() -> int:
     """Measure and print; returns the exit status."""
     parser = argparse.ArgumentParser(prog="measure", description="Figures of the window.")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the fake engine streams")
+    parser.add_argument("--start", action="store_true", help="the start alone")
     options = parser.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     application = QApplication(sys.argv[:1])
     with tempfile.TemporaryDirectory(prefix="fireside-measure-") as folder:
         home = Path(folder)
         print_start(home / "started")
+        if options.start:
+            return 0
         print_many(home / "many")
         first = App(home / "empty")
         print(f"close     {first.close():7.0f} ms  (< 1000)")

@@ -4,10 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.context import AppContext
 from app.paths import AppPaths
+from tests.app.fake_engine import FakeEngine
 from tests.app.measure import fill
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,3 +62,19 @@ def test_garbage_is_collected_again_once_all_is_imported() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True)
     assert result.stdout.split() == ["True", "True"]
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_what_comes_after_an_import_comes_in_any_case(qtbot: QtBot, tmp_path: Path, is_broken: bool) -> None:
+    context = AppContext(AppPaths.below(tmp_path), FakeEngine)
+    threads: list[threading.Thread] = []
+
+    def work() -> None:
+        threads.append(threading.current_thread())
+        if is_broken:
+            raise ImportError("absent")
+
+    context.prepare(work, lambda: threads.append(threading.current_thread()))
+    qtbot.waitUntil(lambda: len(threads) == 2)
+    context.close()
+    assert threads[0] is not threads[1] is threading.current_thread()
