@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 from PySide6.QtCore import QPoint, QTimer
@@ -283,9 +284,10 @@ class Answer(MessageWidget):
         if content:
             self._push(content)
 
-    def complete(self) -> None:
+    def completing(self) -> Iterator[None]:
         while self._num_shown < len(self._pushed):
             self._show_more()
+            yield
 
     def _push(self, text: str) -> None:
         self._pushed += text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint, QTimer
@@ -17,6 +17,7 @@ from app.chat.text_view import TextView
 from app.chat.transcript import Transcript
 from app.theme import Theme
 from app.throttle import Throttle
+from app.widgets.unseen_steps import UnseenSteps
 
 if TYPE_CHECKING:
     from app.chat.message_view import MessageWidget
@@ -36,12 +37,18 @@ class FoundMarks(QObject):
         self._current: Hit | None = None
         self._marked: dict[TextView, object] = {}  # what each text was marked for
         self._flashed: Sequence[TextView] = ()
+        self._steps = UnseenSteps(transcript.viewport(), self)
         self._refresher = Throttle(MARK_EVERY_MS, self._mark_all, self)
         self._flash_timer = QTimer(self)
         self._flash_timer.setSingleShot(True)
         self._flash_timer.setInterval(FLASH_MS)
         self._flash_timer.timeout.connect(self._end_flash)
         transcript.shown_changed.connect(self._on_shown)
+
+    @property
+    def is_going(self) -> bool:
+        """Whether what was gone to is not in sight yet."""
+        return self._steps.is_busy
 
     def show_pattern(self, pattern: re.Pattern[str] | None) -> None:
         """Mark what ``pattern`` matches; None marks nothing."""
@@ -51,7 +58,11 @@ class FoundMarks(QObject):
     def go_to(self, hit: Hit) -> None:
         """Make ``hit`` the current one and scroll as far as is needed to see it."""
         self._current = hit
-        widget = self._transcript.go_to(hit.message_id)
+        self._steps.begin(self._going_to(hit))
+
+    def _going_to(self, hit: Hit) -> Iterator[None]:
+        yield from self._transcript.approach(hit.message_id)
+        widget = self._transcript.widget_of(hit.message_id)
         if widget is None or self._pattern is None:
             return
         num_folded = _num_folded(widget, self._pattern)
@@ -59,12 +70,16 @@ class FoundMarks(QObject):
         if not num_folded <= hit.ordinal < num_folded + len(places):
             num_folded = 0
             places = self._revealed(widget, self._pattern)
-        self._bring_into_view(widget, places, hit.ordinal - num_folded)
+        yield from self._bring_into_view(widget, places, hit.ordinal - num_folded)
         self._mark_all()
 
     def flash(self, message_id: str, words: Sequence[str]) -> None:
         """Scroll to the first of ``words`` in a message, and mark them in it for a moment."""
-        widget = self._transcript.go_to(message_id)
+        self._steps.begin(self._flashing(message_id, words))
+
+    def _flashing(self, message_id: str, words: Sequence[str]) -> Iterator[None]:
+        yield from self._transcript.approach(message_id)
+        widget = self._transcript.widget_of(message_id)
         if widget is None or not words:
             return
         self._end_flash()
@@ -72,7 +87,9 @@ class FoundMarks(QObject):
         places = self._places(widget, longest)
         if not places:
             places = self._revealed(widget, longest)
-        self._bring_into_view(widget, places, 0)
+        yield from self._bring_into_view(widget, places, 0)
+        if self._transcript.widget_of(message_id) is not widget:
+            return  # another conversation is shown meanwhile
         self._flashed = tuple(widget.texts)
         for view in self._flashed:
             self._mark(view, places_in(view.document(), any_of(words)), is_current=lambda _number: True)
@@ -89,9 +106,10 @@ class FoundMarks(QObject):
 
     def _bring_into_view(
         self, widget: MessageWidget, places: Sequence[tuple[TextView, int, int]], ordinal: int
-    ) -> None:
+    ) -> Iterator[None]:
         view, start, _end = places[min(ordinal, len(places) - 1)] if places else (None, 0, 0)
         if view is None or not view.isVisibleTo(widget):  # the tree of a structured answer may stand in its place
+            yield from self._transcript.make_room_above(widget, 0)
             self._transcript.bring_into_view(widget, 0, self._theme.px(24))
             return
         cursor = QTextCursor(view.document())
@@ -101,6 +119,7 @@ class FoundMarks(QObject):
         if not 0 <= box.left() <= view.viewport().width() - self._theme.px(24):
             bar.setValue(bar.value() + box.left() - view.viewport().width() // 3)
         top = view.viewport().mapTo(widget, QPoint(0, box.top())).y()
+        yield from self._transcript.make_room_above(widget, top)
         self._transcript.bring_into_view(widget, top, top + box.height())
 
     def _on_shown(self) -> None:

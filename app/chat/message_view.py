@@ -5,7 +5,7 @@ Messages show one ``MessageView`` of the controller and say what the person want
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
@@ -167,6 +167,12 @@ class MessageWidget(QWidget):
 
     def complete(self) -> None:
         """Show now what waits for the next turns, because the height must be true."""
+        for _ in self.completing():
+            pass
+
+    def completing(self) -> Iterator[None]:
+        """As ``complete``, in steps."""
+        yield from ()
 
     def append(self, channel: str, text: str) -> None:
         """A streamed piece; nothing streams into a message that no model writes."""

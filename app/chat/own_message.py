@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
@@ -93,8 +95,8 @@ class OwnMessage(MessageWidget):
         super().end_edit()
         self._row.setStretch(0, 1)
 
-    def complete(self) -> None:
-        self._text.complete()
+    def completing(self) -> Iterator[None]:
+        return self._text.completing()
 
     def reveal(self) -> None:
         if not self._unfold.isHidden():
@@ -142,10 +144,11 @@ class PlainText(TextView):
         self.ideal_width = int(document.idealWidth()) + 2
         self.updateGeometry()
 
-    def complete(self) -> None:
-        """Write now what the next turns would."""
+    def completing(self) -> Iterator[None]:
+        """Write what the next turns would, in steps."""
         while self._rest:
             self._write()
+            yield
         self.updateGeometry()
 
     def _on_turn(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.chat.blocks import displayable
@@ -46,8 +48,8 @@ class ToolResult(MessageWidget):
     def texts(self) -> list[TextView]:
         return [self._text]
 
-    def complete(self) -> None:
-        self._text.complete()
+    def completing(self) -> Iterator[None]:
+        return self._text.completing()
 
     def show_view(self, view: MessageView) -> None:
         """Show another state of the same message."""

@@ -7,7 +7,7 @@ end only while the person is at the end, and no event but their own moves what t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
@@ -136,7 +136,7 @@ class Transcript(FollowingArea):
 
     def append_delta(self, message_id: str, channel: str, text: str) -> None:
         """A streamed piece of a message; foreign ids are dropped."""
-        widget = self._widget_of(message_id)
+        widget = self.widget_of(message_id)
         if widget is not None:
             widget.append(channel, text)
         elif self._num_below and self._messages[-1].record.id == message_id:
@@ -144,7 +144,7 @@ class Transcript(FollowingArea):
 
     def set_progress(self, message_id: str, text: str) -> None:
         """What is going on with a message that is being written."""
-        widget = self._widget_of(message_id)
+        widget = self.widget_of(message_id)
         if widget is not None:
             widget.set_progress(text)
 
@@ -180,32 +180,57 @@ class Transcript(FollowingArea):
 
         What is around a message that was not alive is made in the next turns and moves nothing.
         """
-        index = next((n for n, view in enumerate(self._messages) if view.record.id == message_id), None)
-        if index is None:
-            return None
+        for _ in self.approach(message_id):
+            pass
+        return self.widget_of(message_id)
+
+    def approach(self, message_id: str) -> Iterator[None]:
+        """As ``go_to``, in steps none of which takes long; whoever steps sees to it that nobody sees them."""
+        if not self._has(message_id):
+            return
         self._set_following(False)
-        widget = self._widget_of(message_id)
-        if widget is None:
+        if self.widget_of(message_id) is None:
+            yield
             messages = self._current_messages()
+            index = next((n for n, view in enumerate(messages) if view.record.id == message_id), None)
+            if index is None:
+                return  # another conversation is shown meanwhile
             self._clear()
             self._messages, self._num_wanted = messages, ALIVE_AT_REST
             self._leave_below(len(messages) - index, ALIVE_STEP)
+            self._grow.stop()  # not before the message is in sight
             self._show_below(1)
-            widget = self._widgets[0]
-        widget.complete()
-        self._column.settle()
-        return widget
+            yield
+        widget = self.widget_of(message_id)
+        if widget is not None:
+            for _ in widget.completing():
+                yield
+            self._column.settle()
+
+    def _has(self, message_id: str) -> bool:
+        return any(view.record.id == message_id for view in self._messages)
 
     def bring_into_view(self, widget: MessageWidget, top: int, bottom: int) -> None:
         """Scroll no further than needed to show what is between two heights of a message, in pixels."""
+        for _ in self.make_room_above(widget, top):
+            pass
+        if widget not in self._widgets:
+            return
         bar, height = self.verticalScrollBar(), self.viewport().height()
-        while self._num_above > 0 and widget.y() + top < height // 3:
-            self._show_earlier(1)
         rim = min(self._theme.px(40), height // 4)
         first, last = widget.y() + top - bar.value(), widget.y() + bottom - bar.value()
         if first < rim or last > height - rim:
             bar.setValue(widget.y() + top - height // 3)
         self._grow.start(0)
+
+    def make_room_above(self, widget: MessageWidget, top: int) -> Iterator[None]:
+        """Have so much above a height of a message that it can stand where a person reads; in steps."""
+        while widget in self._widgets and self._num_above > 0 and self._is_near_top(widget.y() + top):
+            self._show_earlier(1)
+            yield
+
+    def _is_near_top(self, y: int) -> bool:
+        return y < self.viewport().height() // 3
 
     @property
     def has_end(self) -> bool:
@@ -308,7 +333,8 @@ class Transcript(FollowingArea):
         else:
             self._show_below()
 
-    def _widget_of(self, message_id: str) -> MessageWidget | None:
+    def widget_of(self, message_id: str) -> MessageWidget | None:
+        """The widget of a message that is alive."""
         return next((widget for widget in reversed(self._widgets) if widget.message_id == message_id), None)
 
     def _show_end(self) -> None:

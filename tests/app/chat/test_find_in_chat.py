@@ -32,7 +32,13 @@ def _type(window: MainWindow, qtbot: QtBot, text: str) -> FindInChat:
     find = window.chat_page.finding
     find.bar.field.setText(text)
     qtbot.waitUntil(lambda: find._finder.is_done)
+    _arrive(window, qtbot)
     return find
+
+
+def _arrive(window: MainWindow, qtbot: QtBot) -> None:
+    """Wait until what was gone to is in sight."""
+    qtbot.waitUntil(lambda: not window.chat_page.finding._marks.is_going)
 
 
 def _marked(window: MainWindow) -> list[tuple[TextView, str, str]]:
@@ -70,6 +76,9 @@ def test_the_whole_chat_is_searched_and_gone_through(
     assert _is_in_sight(window, _current(window, accent))
     qtbot.keyClick(find.bar.field, Qt.Key.Key_Return)
     assert find.bar.state == "1 of 20", "round the end"
+    assert not window.chat_page.transcript.viewport().updatesEnabled(), "nobody sees the way"
+    _arrive(window, qtbot)
+    assert window.chat_page.transcript.viewport().updatesEnabled()
     assert _is_in_sight(window, _current(window, accent))
     assert not window.chat_page.transcript.is_following
     assert len(window.chat_page.transcript.widgets) < 120, "what is between is not made"
@@ -86,6 +95,23 @@ def test_the_whole_chat_is_searched_and_gone_through(
     qtbot.keyClick(find.bar.field, Qt.Key.Key_Escape)
     assert not find.is_open
     assert QApplication.focusWidget() is edit
+
+
+def test_what_is_found_in_a_chat_that_is_left_is_dropped(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    ids = _fill(fake, 100)
+    fake.message_found.emit(ids[15], ("needle",))
+    fake.new_conversation()
+    _arrive(window, qtbot)
+    assert window.chat_page.transcript.widgets == ()
+    other = _fill(fake, 40)
+    fake.message_found.emit(other[5], ("needle",))
+    fake.message_found.emit(other[15], ("needle",))
+    _arrive(window, qtbot)
+    assert [text for _view, text, _ground in _marked(window)] == ["NEEDLE"]
+    [view] = [view for view, _text, _ground in _marked(window)]
+    assert "15" in view.toPlainText()
 
 
 def test_a_stream_moves_nobody_who_finds(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
@@ -145,7 +171,7 @@ def test_thoughts_and_calls_are_found_where_they_are_folded(
     steps = []
     for _ in range(4):
         find._finder.step(1)
-        qtbot.wait(1)
+        _arrive(window, qtbot)
         view = _current(window, accent)
         steps.append((find.bar.state, widget.texts.index(view), bool(widget.folded_text)))
         assert _is_in_sight(window, view)
@@ -194,6 +220,7 @@ def test_a_found_chat_opens_at_the_message(
     assert fake.calls[-2:] == [("open_found", other), ("open_conversation", other)]
     ids = _fill(fake, 100)
     fake.message_found.emit(ids[15], (word,))
+    _arrive(window, qtbot)
     transcript = window.chat_page.transcript
     found = next(widget for widget in transcript.widgets if widget.message_id == ids[15])
     assert 0 <= found.mapTo(transcript.viewport(), found.rect().topLeft()).y() < transcript.viewport().height()
