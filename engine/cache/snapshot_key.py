@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from enum import Enum
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,11 @@ def snapshot_key(model_identity: bytes, plan: Plan, kv_format: str) -> bytes:
     return digest.digest()
 
 
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def _text(value: object) -> str:
     """A text that differs where the value does; of a weight name, type and shape, for its bytes are the file's."""
     match value:
@@ -43,7 +50,8 @@ def _text(value: object) -> str:
         case tuple():
             return f"({', '.join(map(_text, value))})"
         case _ if dataclasses.is_dataclass(value):
-            fields = (f"{each.name}={_text(getattr(value, each.name))}" for each in dataclasses.fields(value))
-            return f"{type(value).__name__}({', '.join(fields)})"
+            kind: Any = type(value)
+            fields = (f"{name}={_text(getattr(value, name))}" for name in _field_names(kind))
+            return f"{kind.__name__}({', '.join(fields)})"
         case _:
             return repr(value)

@@ -46,13 +46,13 @@ def derive_merges(texts: CodePoints, scores: npt.NDArray[np.float32], mergeable:
     table = np.full(1 << (2 * count).bit_length(), _EMPTY, np.int64)
     left = np.full(count, -1, np.int32)
     right = np.full(count, -1, np.int32)
-    kernels = load_kernels([_LAST_MERGES, _ALL_SPLITS])
+    last_merges = load_kernels([_LAST_MERGES])[_LAST_MERGES]
     tokens = (texts.codes, texts.codes.size, texts.starts, texts.lengths, _as_ordered_integers(scores))
     usable = (mergeable & (texts.lengths > 0)).view(np.int8)
     # The kernels share their operands: what one writes to scratch, hashes and powers, the other reads.
     scratch = (np.empty(texts.codes.size + 1, np.int64), np.empty(_SCRATCH, np.int64))
     operands = (*tokens, usable, count, table, table.size - 1, *scratch)
-    run_kernel(kernels[_LAST_MERGES], *operands, left, right)
+    run_kernel(last_merges, *operands, left, right)
     order = np.argsort(-scores, kind="stable")
     order = order[(left[order] >= 0) & (right[order] >= 0)]
     tied = _tied(scores[order])
@@ -63,7 +63,8 @@ def derive_merges(texts: CodePoints, scores: npt.NDArray[np.float32], mergeable:
     room = int(np.where(tied, texts.lengths[order], 1).sum())
     columns = [np.empty(room, np.int32) for _ in range(3)]
     ordered = (np.ascontiguousarray(order), tied.view(np.int8), order.size)
-    found = run_kernel(kernels[_ALL_SPLITS], *operands, left, right, *ordered, *columns)
+    all_splits = load_kernels([_ALL_SPLITS])[_ALL_SPLITS]
+    found = run_kernel(all_splits, *operands, left, right, *ordered, *columns)
     return Merges(*(column[:found].copy() for column in columns))
 
 

@@ -89,7 +89,7 @@ class TokenTexts(Sequence[str]):
         self._starts = np.empty(count, np.int64)
         self.lengths = np.empty(count, np.int64)
         self._index = np.full(1 << (2 * count).bit_length(), _EMPTY, np.int32)
-        self._kernels = load_kernels([_INDEX_TEXTS, _FIND_TEXT, _DECODE_TEXTS, _WRITE_TOKEN_BYTES])
+        self._kernels = load_kernels([_INDEX_TEXTS, _FIND_TEXT])  # the others once they are wanted
         index = (self._index, self._index.size - 1)
         repeated = run_kernel(
             self._kernels[_INDEX_TEXTS], self._data, data.size, count, *index, self._starts, self.lengths
@@ -129,9 +129,8 @@ class TokenTexts(Sequence[str]):
         """The characters of all texts; none of one that is not UTF-8."""
         codes = np.empty(int(self.lengths.sum()), np.uint32)
         counts = np.empty(len(self), np.int64)
-        total = run_kernel(
-            self._kernels[_DECODE_TEXTS], self._data, self._starts, self.lengths, len(self), codes, counts
-        )
+        kernel = load_kernels([_DECODE_TEXTS])[_DECODE_TEXTS]
+        total = run_kernel(kernel, self._data, self._starts, self.lengths, len(self), codes, counts)
         return CodePoints(codes[:total], counts)
 
     def token_bytes(self, kinds: npt.NDArray[np.int32]) -> TokenBytes:
@@ -139,4 +138,5 @@ class TokenTexts(Sequence[str]):
         data = np.empty(int(self.lengths.sum()) + len(self), np.uint8)
         lengths = np.empty(len(self), np.uint32)
         operands = (self._data, self._starts, self.lengths, len(self), kinds, byte_by_character(), data, lengths)
-        return TokenBytes(data[: run_kernel(self._kernels[_WRITE_TOKEN_BYTES], *operands)], lengths)
+        kernel = load_kernels([_WRITE_TOKEN_BYTES])[_WRITE_TOKEN_BYTES]
+        return TokenBytes(data[: run_kernel(kernel, *operands)], lengths)

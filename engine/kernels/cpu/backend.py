@@ -101,6 +101,7 @@ class CpuBackend:
         self._state[state.NUM_LOGIT_ROWS] = num_logit_rows
         self._state[state.NUM_SLICES] = len(slices)
         self._state[state.NUM_PAIRS] = num_tokens * self._plan.num_experts_used
+        self._memory.prepare_positions(max(part.start + len(part.token_ids) for part in slices))
         self._memory.clear_counters()
         if not self._team.run():
             raise StepInterruptedError

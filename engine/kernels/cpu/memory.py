@@ -14,6 +14,7 @@ from engine.kernels.cpu.threads import aligned_zeros
 from engine.model.plan import BLOCK_SIZE, Buffer, RopeTable, Tensor
 
 FINE_POSITIONS = 64  # positions of the fine table, see ``rope``
+_CHUNK_ROWS = 32  # of the coarse table that are made at once: 2,048 positions
 
 
 class Memory:
@@ -36,9 +37,10 @@ class Memory:
         self.max_pairs = max_batch_tokens * num_experts_used
         self.max_positions = num_blocks * BLOCK_SIZE
         self._arrays: dict[object, npt.NDArray[np.uint8]] = {}
+        self._addresses: dict[Buffer, int] = {}
         self._vectors: dict[int, npt.NDArray[np.float32]] = {}
         self._tensors: list[Tensor] = []
-        self._tables: dict[int, tuple[RopeTable, npt.NDArray[np.float64], npt.NDArray[np.float64]]] = {}
+        self._tables: dict[int, _AngleTable] = {}
 
     def bytes_for(self, key: object, num_bytes: int) -> npt.NDArray[np.uint8]:
         """The array of a key, zeros at first, aligned to 64 bytes."""
@@ -58,12 +60,16 @@ class Memory:
 
     def buffer(self, buffer: Buffer) -> int:
         """Address of a buffer."""
-        return self.bytes_for(("buffer", buffer), self.rows_of(buffer) * buffer.width * 4).ctypes.data
+        if buffer not in self._addresses:
+            self._addresses[buffer] = self._buffer_bytes(buffer).ctypes.data
+        return self._addresses[buffer]
+
+    def _buffer_bytes(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
+        return self.bytes_for(("buffer", buffer), self.rows_of(buffer) * buffer.width * 4)
 
     def rows(self, buffer: Buffer, num_rows: int) -> npt.NDArray[np.float32]:
         """The first rows of a buffer."""
-        array = self.bytes_for(("buffer", buffer), self.rows_of(buffer) * buffer.width * 4)
-        return array.view(np.float32).reshape(-1, buffer.width)[:num_rows]
+        return self._buffer_bytes(buffer).view(np.float32).reshape(-1, buffer.width)[:num_rows]
 
     def activation(self, buffer: Buffer, activation: ActivationFormat) -> int:
         """Address of a buffer's quantised rows."""
@@ -85,10 +91,12 @@ class Memory:
         for key in list(self._arrays):
             if isinstance(key, tuple) and isinstance(key[-1], Buffer) and key[-1].rows == "logits":
                 del self._arrays[key]
+                self._addresses.pop(key[-1], None)
 
     def clear(self) -> None:
         """Free everything."""
         self._arrays.clear()
+        self._addresses.clear()
         self._vectors.clear()
         self._tensors.clear()
         self._tables.clear()
@@ -106,17 +114,44 @@ class Memory:
         return self._vectors[id(tensor)].ctypes.data
 
     def angle_tables(self, table: RopeTable) -> tuple[int, int]:
-        """Addresses of a rope table's coarse and fine angles: (positions, pairs, 2) cosine and sine, float64."""
+        """Addresses of a rope table's coarse and fine angles: (positions, pairs, 2) cosine and sine, float64.
+
+        They are there as far as ``prepare_positions`` was asked for.
+        """
         if id(table) not in self._tables:
-            frequencies = np.asarray(table.inv_freq, np.float64)
-            coarse = np.arange(-(-self.max_positions // FINE_POSITIONS)) * FINE_POSITIONS
-            self._tables[id(table)] = (
-                table,
-                _cos_sin(coarse, frequencies) * table.magnitude,
-                _cos_sin(np.arange(FINE_POSITIONS), frequencies),
-            )
-        _, coarse_angles, fine_angles = self._tables[id(table)]
-        return coarse_angles.ctypes.data, fine_angles.ctypes.data
+            self._tables[id(table)] = _AngleTable(table, self.max_positions)
+        found = self._tables[id(table)]
+        return found.coarse.ctypes.data, found.fine.ctypes.data
+
+    def prepare_positions(self, num_positions: int) -> None:
+        """Make the angles of the positions below ``num_positions``, before a step that has them."""
+        for table in self._tables.values():
+            table.prepare(num_positions)
+
+
+class _AngleTable:
+    """The angles of one rope table, made in chunks as positions come up: those of 32,768 take 40 ms.
+
+    What is in a chunk does not depend on when it is made.
+
+    Attributes:
+        coarse: (max_positions / FINE_POSITIONS, pairs, 2) float64, of every FINE_POSITIONS-th position.
+        fine: (FINE_POSITIONS, pairs, 2) float64.
+    """
+
+    def __init__(self, table: RopeTable, max_positions: int) -> None:
+        self._table = table  # whose id is the key: it must live as long
+        self._frequencies = np.asarray(table.inv_freq, np.float64)
+        self._num_rows = 0
+        self.coarse = np.empty((-(-max_positions // FINE_POSITIONS), self._frequencies.size, 2))
+        self.fine = _cos_sin(np.arange(FINE_POSITIONS), self._frequencies)
+
+    def prepare(self, num_positions: int) -> None:
+        while self._num_rows * FINE_POSITIONS < num_positions and self._num_rows < len(self.coarse):
+            begin, end = self._num_rows, min(self._num_rows + _CHUNK_ROWS, len(self.coarse))
+            positions = np.arange(begin, end) * FINE_POSITIONS
+            self.coarse[begin:end] = _cos_sin(positions, self._frequencies) * self._table.magnitude
+            self._num_rows = end
 
 
 def _cos_sin(positions: npt.NDArray[np.int64], frequencies: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -53,7 +53,7 @@ def expert_matmul(program: Program, op: ExpertMatMul) -> None:
     form = activation_format(op.weight.type)
     unit = activation_row_bytes(form, width)
     activation = _activation(program, op.x, form, unit)
-    if (op.x, form) not in program.quantized:
+    if not program.is_quantized(op.x, form):
         quantize: Operands = {
             slots.QUANTIZE_X: memory.buffer(op.x),
             slots.QUANTIZE_ACTIVATION: activation,
@@ -63,7 +63,7 @@ def expert_matmul(program: Program, op: ExpertMatMul) -> None:
         }
         source = KernelSource("matmul_many", "expert_quantize_kernel", (form,))
         program.emit(source, quantize, (op.x, _TABLE), ((op.x, form),))
-        program.quantized.add((op.x, form))
+        program.note_quantized(op.x, form)
     row_bytes, num_rows = op.weight.type.row_bytes(width), op.out.width
     block_rows = max(_LEAST_BLOCK_ROWS, -(-num_rows // _BLOCKS_AN_EXPERT // 16) * 16)
     operands: Operands = {

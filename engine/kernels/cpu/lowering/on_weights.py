@@ -31,7 +31,7 @@ def matmul(program: Program, op: MatMul, residual: Buffer | None) -> None:
     memory, form = program.memory, activation_format(op.weight.type)
     activation = memory.activation(op.x, form)
     out = residual or op.out
-    if (op.x, form) not in program.quantized:
+    if not program.is_quantized(op.x, form):
         quantize: Operands = {
             slots.QUANTIZE_X: memory.buffer(op.x),
             slots.QUANTIZE_ACTIVATION: activation,
@@ -39,7 +39,7 @@ def matmul(program: Program, op: MatMul, residual: Buffer | None) -> None:
             slots.QUANTIZE_ROWS_KIND: rows_kind(op.x),
         }
         program.emit(KernelSource("matmul", "quantize_kernel", (form,)), quantize, (op.x,), ((op.x, form),))
-        program.quantized.add((op.x, form))
+        program.note_quantized(op.x, form)
     operands: Operands = {
         slots.MATMUL_ACTIVATION: activation,
         slots.MATMUL_WEIGHT: memory.weight(op.weight),

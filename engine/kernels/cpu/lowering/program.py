@@ -48,7 +48,6 @@ class Program:
         memory: makes buffers and tables.
         kv_store: keys and values.
         ops: the rows, in order.
-        quantized: which buffers are quantised in which format as they are now.
         angles: address of a rope table's angles, by the table's ``id``.
         num_experts: of the last choice.
     """
@@ -58,10 +57,10 @@ class Program:
         self.memory = memory
         self.kv_store = kv_store
         self.ops: list[LoweredOp] = []
-        self.quantized: set[tuple[Buffer, ActivationFormat]] = set()
         self.angles: dict[int, int] = {}
         self.num_experts = 0
         self._num_counters = 0
+        self._quantized: dict[object, set[ActivationFormat]] = {}  # buffers that are as they are now
 
     def emit(
         self,
@@ -74,7 +73,16 @@ class Program:
         """Append a row; what it writes is no longer quantised."""
         written = frozenset(writes)
         self.ops.append(LoweredOp(source, operands, frozenset(reads), written, shares_rows))
-        self.quantized = {(buffer, form) for buffer, form in self.quantized if buffer not in written}
+        for each in written:
+            self._quantized.pop(each, None)
+
+    def is_quantized(self, buffer: Buffer, form: ActivationFormat) -> bool:
+        """Whether the buffer is quantised in that format as it is now."""
+        return form in self._quantized.get(buffer, ())
+
+    def note_quantized(self, buffer: Buffer, form: ActivationFormat) -> None:
+        """The last row quantised the buffer."""
+        self._quantized.setdefault(buffer, set()).add(form)
 
     def counter(self) -> int:
         """Address of an int64 of its own, which is 0 when a step begins."""
@@ -89,9 +97,9 @@ def rows_kind(buffer: Buffer) -> int:
 
 def assemble(ops: list[LoweredOp], kernels: dict[KernelSource, Kernel]) -> npt.NDArray[np.int64]:
     """The program as a backend runs it, (ops, ROW_SLOTS) int64."""
-    program = np.zeros((len(ops), ROW_SLOTS), np.int64)
+    rows = [[0] * ROW_SLOTS for _ in ops]
     since_wait: list[LoweredOp] = []
-    for row, op in zip(program, ops):
+    for row, op in zip(rows, ops):
         row[ROW_KERNEL] = kernels[op.source].address
         if any(_must_wait(op, earlier) for earlier in since_wait):
             row[ROW_WAITS] = 1
@@ -100,8 +108,12 @@ def assemble(ops: list[LoweredOp], kernels: dict[KernelSource, Kernel]) -> npt.N
         for slot, value in op.operands.items():
             if slot >= NUM_OPERANDS:
                 raise ValueError(f"{op.source.name} has more operands than a row holds")
-            row[ROW_OPERANDS + slot] = np.float32(value).view(np.int32) if isinstance(value, float) else value
-    return program
+            row[ROW_OPERANDS + slot] = _float_bits(value) if isinstance(value, float) else int(value)
+    return np.array(rows, np.int64).reshape(len(rows), ROW_SLOTS)
+
+
+def _float_bits(value: float) -> int:
+    return int(np.float32(value).view(np.int32))
 
 
 def _must_wait(op: LoweredOp, earlier: LoweredOp) -> bool:
