@@ -15,6 +15,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 
+from app.engine_words import told
 from app.storage.records import new_id
 from app.tasks import Mailbox
 from app.translation import tr
@@ -275,7 +276,7 @@ class EngineClient(QObject):
             case ModelEjected():
                 self.model_ejected.emit(event)
             case Notice():
-                self.notice.emit(event.message)
+                self.notice.emit(told(event.message))
             case EngineStopped():
                 self._on_engine_stopped()
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_client import EngineClient
+from app.engine_words import told
 from app.settings import Settings
 from app.translation import tr
 from engine.plain_data import dataclass
@@ -224,7 +225,7 @@ class ModelSession(QObject):
         if self._is_last_answer():
             self.info = None
             self.too_large_path = event.path if event.can_load_anyway else None
-            self.failed.emit(event.message)
+            self.failed.emit(told(event.message))
 
     def _is_last_answer(self) -> bool:
         self._num_loads = max(0, self._num_loads - 1)

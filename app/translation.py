@@ -5,7 +5,7 @@ English is written in the code. ``resources/translations/<language>.json`` holds
     {"name": "Deutsch", "group": ".", "decimal": ",", "texts": {"Send": "Senden", ...}}
 
 The language is chosen before the modules that speak are imported, so that tables of texts are made in it; another
-choice takes effect at the next start. Messages of the engine are English.
+choice takes effect at the next start. What the engine says is the affair of ``engine_words``.
 """
 
 from __future__ import annotations

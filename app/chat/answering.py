@@ -19,6 +19,7 @@ from app.chat.figures import figure
 from app.chat.generation import Generation
 from app.chat.options import effective, format_of, sampling_of, tools_of
 from app.engine_client import EngineClient, RequestEvent
+from app.engine_words import told
 from app.model_session import ModelSession
 from app.settings import Settings
 from app.storage.records import MessageRecord, MessageStatus, new_id
@@ -222,7 +223,7 @@ class Answering(QObject):
                 case TokenAlternatives():
                     on_look(CloserLook(message_id, prefix, event.alternatives))
                 case RequestFailed():
-                    self.notice.emit(event.message)
+                    self.notice.emit(told(event.message))
 
         self._client.generate(request, on_event)
 
@@ -261,7 +262,7 @@ class Answering(QObject):
         try:
             tools = tools_of(values)
         except InputError as error:
-            generation.end(MessageStatus.FAILED, error=str(error))
+            generation.end(MessageStatus.FAILED, error=told(error))
             return
         request = GenerateRequest(
             generation.request_id,

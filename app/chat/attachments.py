@@ -19,6 +19,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.conversation import MessageView
+from app.engine_words import told
 from app.storage.conversations import save_conversation
 from app.storage.folders import delete_attachment, save_attachment
 from app.storage.records import AttachmentRecord, ConversationRecord, clean_text, new_id
@@ -201,7 +202,7 @@ class Attachments(QObject):
     def _on_error(self, error: Exception) -> None:
         if not isinstance(error, InputError):
             _log.error("attaching failed", exc_info=error)
-        self.notice.emit(str(error) if isinstance(error, InputError) else tr("The file could not be attached."))
+        self.notice.emit(told(error) if isinstance(error, InputError) else tr("The file could not be attached."))
 
 
 def sweep(folder: Path, used: set[str], now_s: float) -> int:

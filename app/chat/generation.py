@@ -14,6 +14,7 @@ from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
 from app.chat.tool_calls import CALLS
 from app.engine_client import RequestEvent
+from app.engine_words import told
 from app.storage.records import MessageRecord, MessageStatus, new_id
 from app.throttle import Throttle
 from engine.protocol import (
@@ -133,7 +134,7 @@ class Generation(QObject):
                 needs: dict[str, object] | None = None
                 if (overflow := event.overflow) is not None:
                     needs = {OVERFLOW_TOKENS: overflow.num_tokens, CAN_DROP_TURNS: overflow.can_drop_turns}
-                self.end(MessageStatus.FAILED, error=event.message, stats=needs)
+                self.end(MessageStatus.FAILED, error=told(event.message), stats=needs)
 
     def sync(self) -> MessageRecord:
         """Put the text so far into the tree and return the message."""

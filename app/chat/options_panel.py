@@ -20,6 +20,7 @@ from app.chat.controller import ChatController
 from app.chat.options import OPTIONS, OptionValues
 from app.chat.presets import PRESET_KEY, PresetError
 from app.chat.tools_dialog import ToolsDialog, summary
+from app.engine_words import told
 from app.settings import Settings
 from app.storage.records import PresetRecord
 from app.theme import Theme
@@ -132,7 +133,7 @@ class OptionsPanel(QFrame):
         try:
             tools = summary(str(options.get("tools") or ""))
         except InputError as error:
-            tools = str(error)
+            tools = told(error)
         self._tools_button.set_whole_text(tools)
         self._tools_button.setAccessibleName(tr("Functions: {names}", names=tools))
 

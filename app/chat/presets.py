@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.exchange import write_whole
 from app.chat.options import accepted
+from app.engine_words import told
 from app.settings import Settings
 from app.storage.folders import delete_preset, save_preset
 from app.storage.records import PresetRecord, clean_text, new_id
@@ -133,7 +134,7 @@ class Presets(QObject):
 
             content = json.loads(read_regular(path, _MAX_FILE_BYTES).decode("utf-8-sig"))
         except InputError as error:
-            raise PresetError(str(error)) from error
+            raise PresetError(told(error)) from error
         except OSError as error:
             raise PresetError(
                 tr("{name} could not be read: {strerror}.", name=path.name, strerror=error.strerror or error)

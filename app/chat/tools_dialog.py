@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
+from app.engine_words import told
 from app.theme import Theme
 from app.translation import tr, trn
 from app.widgets.buttons import LookButton
@@ -70,7 +71,7 @@ class ToolsDialog(UseDialog):
         try:
             words = summary(self.text)
         except InputError as error:
-            problem = words = str(error)
+            problem = words = told(error)
         self.verdict.setText(words)
         self.verdict.setProperty("look", "caution" if problem else "muted")
         self.verdict.style().unpolish(self.verdict)

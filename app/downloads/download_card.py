@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.downloads.queue import DownloadQueue
+from app.engine_words import told
 from app.sizes import size_text
 from app.theme import Theme
 from app.translation import localised, tr
@@ -131,7 +132,7 @@ def facts_of(row: DownloadRow) -> str:
     """Bytes, rate and time left, or what it waits for."""
     size = _progress(row.num_received, row.size)
     if row.message:
-        return f"{size} · {_LEFT.get(row.message, row.message)}"
+        return f"{size} · {_LEFT.get(row.message) or told(row.message)}"
     match row.state.value:
         case "paused":
             return f"{size} · {tr('paused')}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.downloads.access import HubAccess
+from app.engine_words import told
 from app.tasks import Mailbox, TaskRunner
 from app.translation import tr
 from engine.errors import EngineError
@@ -143,5 +144,5 @@ class DownloadQueue(QObject):
     def _on_error(self, error: Exception) -> None:
         if not isinstance(error, EngineError):
             _log.error("a download cannot be changed", exc_info=error)
-        self.failed.emit(str(error) if isinstance(error, EngineError) else tr("That failed; the log says more."))
+        self.failed.emit(told(error) if isinstance(error, EngineError) else tr("That failed; the log says more."))
         self._look()

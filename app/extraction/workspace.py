@@ -16,6 +16,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_client import EngineClient, RequestEvent
+from app.engine_words import told
 from app.model_session import ModelSession
 from app.storage.records import new_id
 from app.tasks import TaskRunner
@@ -156,7 +157,7 @@ class ExtractionWorkspace(QObject):
                 return
             if not isinstance(error, InputError):
                 _log.error("an input failed", exc_info=error)
-            self.notice.emit(str(error) if isinstance(error, InputError) else tr("The input could not be read."))
+            self.notice.emit(told(error) if isinstance(error, InputError) else tr("The input could not be read."))
 
         def work() -> Source:
             source = read()
@@ -188,7 +189,7 @@ class ExtractionWorkspace(QObject):
         try:
             self.journal = Journal.create(self._folder / f"{new_id()}.jsonl", task)
         except InputError as error:
-            self.notice.emit(str(error))
+            self.notice.emit(told(error))
             return
         self._run = ExtractionRun(self.source, self.journal)
         self.opened.emit()
@@ -200,7 +201,7 @@ class ExtractionWorkspace(QObject):
         try:
             journal = Journal.open(path)
         except InputError as error:
-            self.notice.emit(str(error))
+            self.notice.emit(told(error))
             return
         task = journal.task
         self._input, self._lines = task.source, task.lines
@@ -260,7 +261,7 @@ class ExtractionWorkspace(QObject):
                 self._run.retry(row)
                 self.row_changed.emit(row)
         except InputError as error:
-            self.notice.emit(str(error))
+            self.notice.emit(told(error))
         self.resume()
 
     def edit(self, row: int, value: Any) -> None:
@@ -283,7 +284,7 @@ class ExtractionWorkspace(QObject):
             if not isinstance(error, InputError):
                 _log.error("an export failed", exc_info=error)
             self.notice.emit(
-                str(error) if isinstance(error, InputError) else tr("The results could not be written.")
+                told(error) if isinstance(error, InputError) else tr("The results could not be written.")
             )
 
         def done(count: int) -> None:
@@ -339,5 +340,5 @@ class ExtractionWorkspace(QObject):
             self._trouble(error)
 
     def _trouble(self, error: InputError) -> None:
-        self.notice.emit(str(error))
+        self.notice.emit(told(error))
         self.pause()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from app.downloads.access import HubAccess
+from app.engine_words import told
 from app.library.search_wish import SearchWish
 from app.tasks import TaskRunner
 from app.translation import tr
@@ -135,10 +136,10 @@ class HubSearch(QObject):
                 header = fetch_header(client.connection, name, repository.revision, usable[len(usable) // 2])
                 shape = shape_of(header)
             except ModelFileError as error:
-                problem = str(error).partition(": ")[2]
+                problem = told(error).partition(": ")[2]
                 return HubDetail(client.endpoint, repository, {}, None, problem[:1].upper() + problem[1:], card)
             except EngineError as error:  # gated, most likely: the files can be listed but not read
-                return HubDetail(client.endpoint, repository, {}, None, str(error), card)
+                return HubDetail(client.endpoint, repository, {}, None, told(error), card)
             rows = [(version.label, version.quantization, version.size) for version in usable]
             figures = MeasuredFigures(self._figures_file) if self._figures_file is not None else None
             machine = look_at_machine(self._models_folder, figures)
@@ -170,6 +171,6 @@ def version_of(detail: HubDetail, label: str) -> Version:
 def sentence_of(error: Exception) -> str:
     """What went wrong, for a person."""
     if isinstance(error, EngineError):
-        return str(error)
+        return told(error)
     _log.error("the hub cannot be asked", exc_info=error)
     return tr("That failed; the log says more.")

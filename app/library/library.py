@@ -10,6 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from app.engine_words import told
 from app.library.starter import find_starter
 from app.model_session import ModelEntry
 from app.sizes import size_text
@@ -106,4 +107,4 @@ def entry_of(model: FoundModel) -> ModelEntry:
     facts = [model.quantization, size_text(model.size)]
     if model.origin is not Origin.OWN:
         facts.append(model.origin.value)
-    return ModelEntry(model.path, model.name, " · ".join(fact for fact in facts if fact), model.problem)
+    return ModelEntry(model.path, model.name, " · ".join(fact for fact in facts if fact), told(model.problem))

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QMenu, QVBoxLayout, QWidget
 
+from app.engine_words import told
 from app.library.model_figures import ModelFigures
 from app.library.words import word
 from app.sizes import size_text
@@ -120,7 +121,7 @@ class LocalCard(QFrame):
             figures.set_details(self._figures.details_of(model))
         else:
             figures = ElidingLabel(state_text(model), "caution")
-            figures.set_details(model.problem)
+            figures.set_details(told(model.problem))
         below = WrappingLabel(
             " · ".join(text for text in (model.quantization, size, figures.whole_text) if text),
             "muted" if is_ready else "caution",
@@ -146,7 +147,7 @@ class LocalCard(QFrame):
         elif (repair := repair_of(model)) is not None:
             button = LookButton(self._theme, word(repair.value))
             button.setAccessibleName(f"{word(repair.value)}: {model.name}")
-            button.setToolTip(plain_tooltip(model.problem))
+            button.setToolTip(plain_tooltip(told(model.problem)))
             button.clicked.connect(partial(self.repair_requested.emit, model))
             grid.addWidget(button, place, 5)
         more = IconButton(self._theme, "more", tr("More for {name}", name=model.name))

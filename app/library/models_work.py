@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.downloads.access import HubAccess
 from app.downloads.queue import DownloadQueue
+from app.engine_words import told
 from app.library.hub_search import HubDetail, HubSearch, sentence_of, version_of
 from app.library.library import ModelLibrary
 from app.library.model_figures import ModelFigures
@@ -158,7 +159,7 @@ class ModelsWork(QObject):
         def on_error(error: Exception) -> None:
             if isinstance(error, LibraryError | ModelFileError):
                 self.library.scan()
-                self.damage_found.emit(model, str(error))
+                self.damage_found.emit(model, told(error))
             else:
                 self._on_error(error)
 

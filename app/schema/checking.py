@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject
 
+from app.engine_words import told
 from app.tasks import TaskRunner
 from app.translation import tr
 from engine.grammar.schema_check import check_schema
@@ -39,7 +40,7 @@ def verdict_on(text: str) -> SchemaVerdict:
     if not text.strip():
         return SchemaVerdict((tr("The schema is empty: add a field, or choose one of the gallery."),))
     checked = check_schema(text)
-    faults = tuple(str(problem.message) for problem in checked.problems[:MAX_SHOWN])
+    faults = tuple(told(problem.message) for problem in checked.problems[:MAX_SHOWN])
     return SchemaVerdict(faults, checked.notices, bool(faults) and checked.grammar is not None)
 
 

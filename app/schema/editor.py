@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.engine_words import told
 from app.schema.checking import SchemaChecker, SchemaVerdict
 from app.schema.fields import Form, NotAFormError, form_of, schema_of, unnamed
 from app.schema.form_view import FormView
@@ -194,8 +195,10 @@ class SchemaEditor(QWidget):
                     reason=error.strerror or error,
                 )
             )
-        except (NoExampleError, InputError) as error:
+        except NoExampleError as error:
             self.notice.emit(str(error))
+        except InputError as error:
+            self.notice.emit(told(error))
 
     def _from_file(self) -> None:
         path = choose_file(self, tr("From a file"), tr("JSON Schemas (*.json);;All files (*)"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from app.engine_words import told
 from app.translation import tr
 from engine.errors import InputError
 from engine.plain_data import dataclass
@@ -96,7 +97,7 @@ def read_schema_file(path: Path) -> str:
         text = read_regular(path, MAX_FILE_BYTES).decode("utf-8-sig")
         json.loads(text)
     except InputError as error:
-        raise SchemaFileError(str(error)) from error
+        raise SchemaFileError(told(error)) from error
     except OSError as error:
         raise SchemaFileError(
             tr(
