@@ -94,7 +94,7 @@ def pictures(home: Path, zooms: Sequence[float] = (1.0, 2.0)) -> Iterator[tuple[
             fake.delete_conversations([record.id for record in fake.conversations if "Regex" in record.title])
             for entry in window.pages.entries:
                 window.show_page(entry.name)
-                QTest.qWait(60)
+                QTest.qWait(300 if entry.name == CHAT else 60)  # the colours of code come a little later
                 yield f"{entry.name}-{theme_name}" + ("" if zoom == 1 else f"-{zoom * 100:.0f}"), window
             window.show_page(CHAT)
             for name in scenes(window, fake):
