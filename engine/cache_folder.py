@@ -1,4 +1,4 @@
-"""Where the engine keeps what can be made again: compiled kernels and this machine's speeds.
+"""Where the engine keeps what can be made again: compiled kernels, derived merges, this machine's speeds.
 
 One folder for all of the program; earlier versions had one of another spelling beside it.
 """

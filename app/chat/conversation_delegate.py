@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen
 from PySide6.QtWidgets import QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.chat.conversation_list_model import (
@@ -17,7 +17,6 @@ from app.chat.conversation_list_model import (
     SEARCH_WORDS,
     WHEN,
 )
-from app.storage.search import marked_places
 from app.theme import Theme
 from app.translation import tr
 
@@ -146,27 +145,7 @@ class ConversationDelegate(QStyledItemDelegate):
 
     def _paint_marked(self, painter: QPainter, box: QRect, text: str, font: QFont, words: tuple[str, ...]) -> None:
         """One line of text, with the words that were searched for in the accent's colour."""
-        layout = QTextLayout(text, font)
-        option = QTextOption(QStyle.visualAlignment(self._view.layoutDirection(), Qt.AlignmentFlag.AlignLeft))
-        option.setWrapMode(QTextOption.WrapMode.NoWrap)
-        layout.setTextOption(option)
-        layout.setFormats([self._mark(text, start, end) for start, end in marked_places(text, words)])
-        layout.beginLayout()
-        line = layout.createLine()
-        line.setLineWidth(box.width())
-        layout.endLayout()
-        layout.draw(painter, QPointF(box.left(), box.center().y() + 1 - line.height() / 2))
+        from app.chat.marked_text import draw_marked  # what lays texts out is not needed for the first picture
 
-    def _mark(self, text: str, start: int, end: int) -> QTextLayout.FormatRange:
-        mark = QTextLayout.FormatRange()
-        mark.start = utf16_length(text[:start])
-        mark.length = utf16_length(text[start:end])
-        look = QTextCharFormat()
-        look.setForeground(self._theme.colour("accent"))
-        mark.format = look
-        return mark
-
-
-def utf16_length(text: str) -> int:
-    """The length of ``text`` in Qt's units."""
-    return len(text) + sum(1 for character in text if ord(character) > 0xFFFF)
+        alignment = QStyle.visualAlignment(self._view.layoutDirection(), Qt.AlignmentFlag.AlignLeft)
+        draw_marked(painter, box, text, font, alignment, words, self._theme.colour("accent"))
