@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -60,7 +59,7 @@ from engine.protocol import (
 _log = logging.getLogger(__name__)
 
 FRAME_MS, MAX_FRAME_MS = 33, 80
-SHARE = 0.03
+SHARE = 0.02
 """How much of a core's time the window may take from the engine while an answer streams; no picture is later than
 the longest frame, though, or reading along is no pleasure."""
 FREE_FRAME_MS, FREE_SHARE = 16, 0.5
@@ -303,7 +302,7 @@ def coalesce(events: list[Event]) -> list[Event]:
         if len(texts) > 1:
             last = joined[-1]
             assert isinstance(last, Delta)
-            joined[-1] = replace(last, text="".join(texts))
+            joined[-1] = Delta(last.request_id, last.channel, "".join(texts), last.num_completion_tokens)
         texts.clear()
 
     for event in events:

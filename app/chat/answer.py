@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from PySide6.QtCore import QPoint, QTimer
-from PySide6.QtGui import QTextCursor
+from PySide6.QtGui import QFocusEvent, QTextCursor
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from app.chat.answer_body import AnswerBody
@@ -129,14 +129,22 @@ class Answer(MessageWidget):
 
     def append(self, channel: str, text: str) -> None:
         """A streamed piece, shown at once; who brings it sees to it that pieces are not too many."""
+        is_call = channel == Channel.TOOL_CALL.value
+        self.foot.set_status(tr("writing a call") if is_call else "")
         if channel == Channel.REASONING.value:
             self._append_reasoning(text)
             return
-        if channel == Channel.TOOL_CALL.value:
-            self.foot.set_status(tr("writing a call"))
-            return
-        self._end_reasoning()
-        self._push(text)
+        if not is_call:
+            self._end_reasoning()
+            self._push(text)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.body.set_opaque(False)  # over the frame around it
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.body.set_opaque(True)
 
     def set_progress(self, text: str) -> None:
         """What is going on, in the foot."""
@@ -266,6 +274,7 @@ class Answer(MessageWidget):
         self._column.removeWidget(self.body)
         self.body.deleteLater()
         self.body = AnswerBody(self._theme)
+        self.body.set_opaque(not self.hasFocus())
         self.body.has_caret = self.view.record.status is MessageStatus.STREAMING
         self.body.notice.connect(self.notice)
         self.edited = self.body
@@ -302,11 +311,12 @@ class Answer(MessageWidget):
     def _show_more(self) -> None:
         """Show what waits, for as long as nobody notices; the rest in the next turn."""
         began = now = time.perf_counter()
+        is_higher = self._turns.isActive()
         while self._num_shown < len(self._pushed):
             end = self._num_shown + self._piece_size
             for fence in list(re.finditer("```", self._pushed[self._num_shown : end]))[_MOST_FENCES:][:1]:
                 end = self._num_shown + fence.start()
-            self.body.push(self._pushed[self._num_shown : end])
+            is_higher = self.body.push(self._pushed[self._num_shown : end]) or is_higher
             self._num_shown = min(end, len(self._pushed))
             before, now = now, time.perf_counter()
             size = self._piece_size * 2 if now - before < TURN_S / 2 else self._piece_size // 2
@@ -319,7 +329,8 @@ class Answer(MessageWidget):
             self._turns.stop()
             if self._is_finished:
                 self.body.finish()
-        self.grown.emit(self)
+        if is_higher or self._is_finished:
+            self.grown.emit(self)
 
     def _append_reasoning(self, text: str) -> None:
         if self._fold is None:

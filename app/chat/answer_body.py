@@ -8,7 +8,7 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.chat.block_views import ProseView, TableView
-from app.chat.blocks import Block, BlockKind, BlockStream, BlockUpdate, as_prose
+from app.chat.blocks import Block, BlockKind, BlockStream, as_prose
 from app.chat.code_card import CodeCard
 from app.chat.text_view import TextView
 from app.theme import Theme
@@ -45,20 +45,33 @@ class AnswerBody(GrowingColumn):
         self._views: list[_View] = []
         self._first_open = 0  # index of the first view that may still change
         self._is_streaming = False
+        self._ground = "background"
         self.has_caret = True
+        self._caret_view: ProseView | CodeCard | None = None  # the one that shows it
         self._spares: dict[BlockKind, _View] = {}  # made ahead, between two pictures
         self._prepares = QTimer(self)
         self._prepares.setSingleShot(True)
         self._prepares.timeout.connect(self._prepare)
 
-    def push(self, text: str) -> None:
-        """Add a piece of the answer."""
+    def set_opaque(self, is_opaque: bool) -> None:
+        """Whether the texts paint the transcript's ground behind them; else what is behind them shows through."""
+        self._ground = "background" if is_opaque else ""
+        for view in self._views:
+            if not isinstance(view, CodeCard):
+                view.set_ground(self._ground)
+
+    def push(self, text: str) -> bool:
+        """Add a piece of the answer; True where that may need another height."""
         self._is_streaming = True
         update = self._stream.push(text)
-        if not self._grow(update):
+        block = update.open[0] if len(update.open) == 1 and not update.finished else None
+        view = self._grow(block) if block is not None else None
+        if view is None:
             self._show(update.finished, update.open)
+        is_higher = self.remeasure(view) if view is not None else True
         if len(self._spares) < len(_SPARE_KINDS) and not self._prepares.isActive():
             self._prepares.start(_PREPARE_MS)
+        return is_higher
 
     def finish(self) -> None:
         """The answer ended; nothing moves but the caret."""
@@ -82,21 +95,13 @@ class AnswerBody(GrowingColumn):
         """The texts to select in, from top to bottom."""
         return [view.text_view if isinstance(view, CodeCard) else view for view in self._views]
 
-    def _grow(self, update: BlockUpdate) -> bool:
-        """Where the last block only got longer, write what was added; False where it has to be written anew."""
-        block = update.open[0] if len(update.open) == 1 and not update.finished else None
+    def _grow(self, block: Block) -> ProseView | CodeCard | None:
+        """Where the last block only got longer, write what was added; None where it has to be written anew."""
         view = self._views[-1] if self._views else None
-        if (
-            block is None
-            or not block.added
-            or not isinstance(view, _VIEWS[block.kind])
-            or isinstance(view, TableView)
-        ):
-            return False
+        if not block.added or not isinstance(view, _VIEWS[block.kind]) or isinstance(view, TableView):
+            return None
         view.add_text(block.added)
-        self.forget(len(self._views) - 1)
-        self.updateGeometry()
-        return True
+        return view
 
     def _show(self, finished: Sequence[Block], open_blocks: Sequence[Block]) -> None:
         """Lay the blocks over the views from the first open one on: a view that fits is used again."""
@@ -112,6 +117,8 @@ class AnswerBody(GrowingColumn):
         if position < len(self._views) and self._has_frozen(position):
             position = self._close_prose(position)
         for view in self._views[position:]:
+            if view is self._caret_view:
+                self._caret_view = None
             self.remove(view)
             view.hide()
             view.deleteLater()
@@ -142,6 +149,8 @@ class AnswerBody(GrowingColumn):
     def _insert(self, view: _View, position: int) -> _View:
         if isinstance(view, CodeCard):
             view.notice.connect(self.notice)
+        else:
+            view.set_ground(self._ground)
         self._views.insert(position, view)
         self.insert(position, view)
         return view
@@ -171,9 +180,14 @@ class AnswerBody(GrowingColumn):
         return position + 1
 
     def _place_caret(self) -> None:
-        for view in self._views[max(0, self._first_open - 1) :]:
-            if not isinstance(view, TableView):
-                view.set_caret(self.has_caret and self._is_streaming and view is self._views[-1])
+        last = self._views[-1] if self._views and self.has_caret and self._is_streaming else None
+        view = None if isinstance(last, TableView) else last
+        if view is not self._caret_view:
+            if self._caret_view is not None:
+                self._caret_view.set_caret(False)
+            if view is not None:
+                view.set_caret(True)
+            self._caret_view = view
 
 
 _Run = list[tuple[Block, bool]]

@@ -121,19 +121,19 @@ class Answering(QObject):
         message = conversation.new_message(
             message_id, Role.ASSISTANT, "", created_at=time.time(), status=MessageStatus.STREAMING
         )
-        self._begin(Generation(conversation, message, self._collection, self, seed), [*unsaved, message], also)
+        generation = Generation(conversation, message, self._collection, self.delta.emit, self, seed)
+        self._begin(generation, [*unsaved, message], also)
 
     def continue_answer(self, conversation: Conversation, message: MessageRecord) -> None:
         """Go on with an answer at its end, in its own message."""
         message = replace(message, status=MessageStatus.STREAMING, error="", stats=None)
         conversation.update(message)
-        self._begin(Generation(conversation, message, self._collection, self), [message])
+        self._begin(Generation(conversation, message, self._collection, self.delta.emit, self), [message])
 
     def _begin(self, generation: Generation, unsaved: Sequence[MessageRecord], also: Write | None = None) -> None:
         conversation = generation.conversation
         conversation.record = replace(conversation.record, updated_at=time.time())
         self._generations.append(generation)
-        generation.delta.connect(lambda channel, text: self.delta.emit(generation, channel, text))
         generation.shifted.connect(lambda: self.shifted.emit(generation))
         generation.reading.connect(lambda done, total, reused: self.reading.emit(generation, done, total, reused))
         generation.ended.connect(lambda: self._on_ended(generation))

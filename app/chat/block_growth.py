@@ -7,7 +7,6 @@ For those the block grows without being parsed and written anew.
 from __future__ import annotations
 
 import re
-from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,11 +34,14 @@ def grown_prose(block: Block, source: str, text: str) -> Block | None:
     if last.type != "text" or not before.endswith(last.content) or "://" in last.content.rsplit(" ", 1)[-1]:
         return None
     added = (source[len(before) :] + text).rstrip(" ")
-    inline, last = copy(inline), copy(last)
-    last.content += added
-    inline.content += added
-    inline.children = [*(inline.children or ())[:-1], last]
-    return replace(block, tokens=(*block.tokens[:position], inline, *block.tokens[position + 1 :]), added=added)
+    from markdown_it.token import Token  # the block has some: it is imported
+
+    last = Token("text", "", 0, level=last.level, content=last.content + added)
+    longer = Token(
+        "inline", "", 0, map=inline.map, level=inline.level, block=True, content=inline.content + added,
+        children=[*inline.children[:-1], last],
+    )  # fmt: skip
+    return replace(block, tokens=(*block.tokens[:position], longer, *block.tokens[position + 1 :]), added=added)
 
 
 def grown_code(block: Block, source: str, text: str) -> Block | None:

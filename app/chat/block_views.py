@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import (
     QPainter,
-    QPaintEvent,
     QTextBlockFormat,
     QTextCursor,
     QTextTable,
@@ -34,7 +33,7 @@ class ProseView(TextView):
         self._writer = ProseWriter(theme)
         self._frozen_end = 0
         self._has_frozen = False
-        self._frozen_marks = self._is_marked = False  # whether there are quotes or rules, which are painted here
+        self._frozen_marks = False  # whether there are quotes or rules, which are painted here
         self.num_frozen_blocks = 0
         self.document().setIndentWidth(theme.px(22))
         self.document().setDefaultFont(theme.font())
@@ -64,9 +63,7 @@ class ProseView(TextView):
 
     def add_text(self, text: str) -> None:
         """Write ``text`` behind the last words, in their looks, until the open end is written anew."""
-        cursor = QTextCursor(self.document())
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        cursor.insertText(displayable(text))
+        self.end_cursor().insertText(displayable(text))
 
     def _on_formula(self, formula: Formula) -> None:
         changes = replace_formula(self.document(), formula, self._theme)
@@ -74,14 +71,8 @@ class ProseView(TextView):
         if changes:
             self.updateGeometry()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._is_marked:
-            self._paint_marks(event.rect())
-        super().paintEvent(event)
-
-    def _paint_marks(self, visible: QRect) -> None:
+    def _paint_marks(self, painter: QPainter, visible: QRect) -> None:
         """The stripes beside quotes, and rules."""
-        painter = QPainter(self.viewport())
         layout = self.document().documentLayout()
         px = self._theme.px
         block = self.document().begin()
@@ -98,7 +89,6 @@ class ProseView(TextView):
                     stripe = QRectF(px(16) * index, box.top(), px(3), box.height())
                     painter.fillRect(stripe, self._theme.colour("hairline"))
             block = block.next()
-        painter.end()
 
 
 def _has_marks(blocks: Sequence[Block]) -> bool:

@@ -229,7 +229,6 @@ class ChatPage(QWidget):
     def _on_delta(self, conversation_id: str, message_id: str, channel: str, text: str) -> None:
         if conversation_id == self._shown_id:
             self.transcript.append_delta(message_id, channel, text)
-            self.transcript.set_progress(message_id, "")
 
     def _on_attachments(self, conversation_id: str) -> None:
         if conversation_id == self._shown_id:

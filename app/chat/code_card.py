@@ -64,9 +64,10 @@ class _CodeText(TextView):
     def selected_markdown(self) -> str:
         return f"```{self.language}\n{selected_text(self.textCursor())}\n```"
 
-    def append_text(self, text: str) -> None:
-        cursor = QTextCursor(self.document())
-        cursor.movePosition(QTextCursor.MoveOperation.End)
+    def append_text(self, text: str) -> bool:
+        """Write ``text`` behind the code; True where that needs another height."""
+        before = self.heightForWidth(self.width())
+        cursor = self.end_cursor()
         if cursor.position() == 0:
             block = QTextBlockFormat()
             at_least = int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value)
@@ -75,11 +76,7 @@ class _CodeText(TextView):
             cursor.setBlockCharFormat(self._plain)
         cursor.insertText(text, self._plain)
         self.rest_cursor()
-        self.updateGeometry()
-
-    def replace_text(self, text: str) -> None:
-        self.document().clear()
-        self.append_text(text)
+        return self.heightForWidth(self.width()) != before
 
     def colour(self, code: str, spans: Sequence[Span]) -> None:
         # Positions in the document are UTF-16 units; those of the code are characters.
@@ -137,14 +134,15 @@ class CodeCard(QFrame):
         row.addWidget(self._save)
         self._text = _CodeText(theme)
         self._text.setAccessibleName(tr("Code"))
-        inside = QVBoxLayout()
-        inside.setContentsMargins(px(12), px(9), px(12), px(11))
-        inside.addWidget(self._text)
+        self._text.set_ground("code")
+        self._inside = QVBoxLayout()
+        self._inside.setContentsMargins(px(12), px(9), px(12), px(11))
+        self._inside.addWidget(self._text)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(1, 1, 1, 1)
         whole.setSpacing(0)
         whole.addWidget(head)
-        whole.addLayout(inside)
+        whole.addLayout(self._inside)
 
     @property
     def code(self) -> str:
@@ -164,9 +162,10 @@ class CodeCard(QFrame):
         shown = displayable(block.text)
         if shown.startswith(self._shown) and self._shown:
             if len(shown) > len(self._shown):
-                self._text.append_text(shown[len(self._shown) :])
+                self._append(shown[len(self._shown) :])
         elif shown != self._shown:
-            self._text.replace_text(shown)
+            self._text.document().clear()
+            self._append(shown)
         self._shown = shown
         if block.is_closed and not self._is_coloured:
             self._is_coloured = True
@@ -176,7 +175,12 @@ class CodeCard(QFrame):
         """Show ``text``, which has nothing that is shown as something else, behind the code."""
         self._code += text
         self._shown += text
-        self._text.append_text(text)
+        self._append(text)
+
+    def _append(self, text: str) -> None:
+        if self._text.append_text(text):
+            self._inside.invalidate()  # at once: it is asked before Qt would tell it
+            self._text.updateGeometry()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -132,6 +132,8 @@ class Composer(QWidget):
     def set_busy(self, is_busy: bool) -> None:
         """An answer is being written: the button stops it."""
         self._is_busy = is_busy
+        if is_busy:
+            self.edit.set_ground("card")  # not before: the first picture would wait for Qt's classes
         self._refresh()
 
     @property

@@ -8,14 +8,9 @@ from PySide6.QtWidgets import QLineEdit, QListView, QStyle, QStyledItemDelegate,
 
 from app.chat.conversation_list_model import (
     EXCERPT,
-    FOLDER_ID,
-    IS_BUSY,
-    IS_FOLDED,
     IS_FOLDER,
-    IS_HEADING,
-    IS_OPEN,
-    SEARCH_WORDS,
-    WHEN,
+    LOOK,
+    RowLook,
 )
 from app.theme import Theme
 from app.translation import tr
@@ -36,6 +31,8 @@ class ConversationDelegate(QStyledItemDelegate):
         super().__init__(parent)
         self._theme = theme
         self._view = parent
+        self._fonts: dict[tuple[float, QFont.Weight], tuple[QFont, QFontMetrics]] = {}
+        theme.changed.connect(self._fonts.clear)
         self.drop_target = QPersistentModelIndex()
 
     def sizeHint(self, _option: QStyleOptionViewItem, index: _Index) -> QSize:
@@ -47,13 +44,14 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # each text by its own letters
         box: QRect = option.rect
-        if index.data(IS_HEADING):
-            self._paint_heading(painter, box, str(index.data()))
+        look: RowLook = index.data(LOOK)
+        if look.is_heading:
+            self._paint_heading(painter, box, look.text)
         else:
             self._paint_surface(painter, box, option.state, index)
-            self._paint_row(painter, box.adjusted(0, 0, 0, self._theme.px(33) - box.height()), index)
-            if index.data(EXCERPT):
-                self._paint_excerpt(painter, box.adjusted(0, self._theme.px(29), 0, -self._theme.px(6)), index)
+            self._paint_row(painter, box.adjusted(0, 0, 0, self._theme.px(33) - box.height()), look)
+            if look.excerpt:
+                self._paint_excerpt(painter, box.adjusted(0, self._theme.px(29), 0, -self._theme.px(6)), look)
         painter.restore()
 
     def createEditor(self, parent: QWidget, _option: QStyleOptionViewItem, index: _Index) -> QWidget:
@@ -69,12 +67,20 @@ class ConversationDelegate(QStyledItemDelegate):
         box: QRect = option.rect
         editor.setGeometry(box.adjusted(px(8), px(2), -px(8), -px(2)))
 
+    def _font(self, nominal_px: float, weight: QFont.Weight = QFont.Weight.Normal) -> tuple[QFont, QFontMetrics]:
+        """A font of the theme with its measures, made once for each theme."""
+        made = self._fonts.get((nominal_px, weight))
+        if made is None:
+            font = self._theme.font(nominal_px, weight=weight)
+            made = self._fonts[nominal_px, weight] = (font, QFontMetrics(font))
+        return made
+
     def _mirrored(self, part: QRect, whole: QRect) -> QRect:
         return QStyle.visualRect(self._view.layoutDirection(), whole, part)
 
     def _paint_heading(self, painter: QPainter, box: QRect, text: str) -> None:
         px = self._theme.px
-        font = self._theme.font(11, weight=QFont.Weight.DemiBold)
+        font = QFont(self._font(11, QFont.Weight.DemiBold)[0])
         font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, px(1) * 0.4)
         painter.setFont(font)
         painter.setPen(self._theme.colour("muted"))
@@ -96,22 +102,21 @@ class ConversationDelegate(QStyledItemDelegate):
             painter.setPen(QPen(theme.colour("accent"), 1))
             painter.drawRoundedRect(surface.adjusted(0.5, 0.5, -0.5, -0.5), px(8), px(8))
 
-    def _paint_row(self, painter: QPainter, box: QRect, index: _Index) -> None:
+    def _paint_row(self, painter: QPainter, box: QRect, look: RowLook) -> None:
         px, direction = self._theme.px, self._view.layoutDirection()
         inner = box.adjusted(px(18), 0, -px(18), 0)
         start, end = inner.left(), inner.right()
-        is_folder = bool(index.data(IS_FOLDER))
-        if is_folder:
+        if look.is_folder:
             side = px(14)
             is_rtl = direction == Qt.LayoutDirection.RightToLeft
             folded = "chevron-left" if is_rtl else "chevron-right"
-            icon = self._theme.icon(folded if index.data(IS_FOLDED) else "chevron-down", "muted", 14)
+            icon = self._theme.icon(folded if look.is_folded else "chevron-down", "muted", 14)
             place = QRect(start - px(4), inner.center().y() - side // 2 + 1, side, side)
             icon.paint(painter, self._mirrored(place, inner))
             start += px(14)
-        elif index.data(FOLDER_ID):
+        elif look.is_inside:
             start += px(14)
-        if index.data(IS_BUSY):
+        if look.is_busy:
             side = px(8)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(self._theme.colour("accent"))
@@ -119,29 +124,28 @@ class ConversationDelegate(QStyledItemDelegate):
             painter.drawEllipse(QRectF(self._mirrored(dot, inner)))
             end -= side + px(8)
         else:
-            small = self._theme.font(12)
+            small, metrics = self._font(12)
             painter.setFont(small)
             painter.setPen(self._theme.colour("muted"))
-            text = str(index.data(WHEN))
-            painter.drawText(inner, int(QStyle.visualAlignment(direction, _TRAILING)), text)
-            end -= QFontMetrics(small).horizontalAdvance(text) + px(10)
-        font = self._theme.font(14, weight=QFont.Weight.DemiBold if index.data(IS_OPEN) else QFont.Weight.Normal)
+            painter.drawText(inner, int(QStyle.visualAlignment(direction, _TRAILING)), look.trailing)
+            end -= metrics.horizontalAdvance(look.trailing) + px(10)
+        font, metrics = self._font(14, QFont.Weight.DemiBold if look.is_open else QFont.Weight.Normal)
         painter.setFont(font)
         painter.setPen(self._theme.colour("text"))
         area = QRect(start, inner.top(), max(0, end - start), inner.height())
-        title = QFontMetrics(font).elidedText(str(index.data()), Qt.TextElideMode.ElideRight, area.width())
+        title = metrics.elidedText(look.text, Qt.TextElideMode.ElideRight, area.width())
         place = self._mirrored(area, inner)
-        if words := index.data(SEARCH_WORDS):
-            self._paint_marked(painter, place, title, font, words)
+        if look.words and not look.is_folder:
+            self._paint_marked(painter, place, title, font, look.words)
         else:
             painter.drawText(place, int(QStyle.visualAlignment(direction, _LEADING)), title)
 
-    def _paint_excerpt(self, painter: QPainter, box: QRect, index: _Index) -> None:
-        px, font = self._theme.px, self._theme.font(12)
+    def _paint_excerpt(self, painter: QPainter, box: QRect, look: RowLook) -> None:
+        px, (font, metrics) = self._theme.px, self._font(12)
         inner = box.adjusted(px(18), 0, -px(18), 0)
-        text = QFontMetrics(font).elidedText(str(index.data(EXCERPT)), Qt.TextElideMode.ElideRight, inner.width())
+        text = metrics.elidedText(look.excerpt, Qt.TextElideMode.ElideRight, inner.width())
         painter.setPen(self._theme.colour("muted"))
-        self._paint_marked(painter, inner, text, font, index.data(SEARCH_WORDS))
+        self._paint_marked(painter, inner, text, font, look.words)
 
     def _paint_marked(self, painter: QPainter, box: QRect, text: str, font: QFont, words: tuple[str, ...]) -> None:
         """One line of text, with the words that were searched for in the accent's colour."""

@@ -43,6 +43,8 @@ from app.storage.records import ConversationRecord
 from app.theme import Theme
 from app.translation import tr
 
+_Index = QModelIndex | QPersistentModelIndex
+
 
 class ConversationList(QListView):
     """The conversations; one click or Enter opens, Ctrl and Shift choose several, dragging moves them to a folder.
@@ -332,7 +334,11 @@ class ConversationList(QListView):
         delete.triggered.connect(lambda: self.folder_delete_requested.emit(folder_id))
         return menu
 
-    def viewportEvent(self, event: QEvent) -> bool:
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self.scheduleDelayedItemsLayout()
-        return super().viewportEvent(event)
+
+    def dataChanged(self, first: _Index, last: _Index, roles: Sequence[int] = ()) -> None:
+        """Draw these rows anew, and lay nothing out, as a list view would: they keep their heights."""
+        QAbstractItemView.dataChanged(self, first, last, list(roles))

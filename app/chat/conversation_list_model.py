@@ -35,9 +35,17 @@ FOLDER_ID = (
 )  # of a folder's row itself, or of the folder a conversation is shown in
 IS_FOLDER = int(Qt.ItemDataRole.UserRole) + 7
 IS_FOLDED = int(Qt.ItemDataRole.UserRole) + 8
-IS_OPEN = int(Qt.ItemDataRole.UserRole) + 9
-EXCERPT = int(Qt.ItemDataRole.UserRole) + 10  # of a conversation that was found, "" for none
-SEARCH_WORDS = int(Qt.ItemDataRole.UserRole) + 11
+EXCERPT = int(Qt.ItemDataRole.UserRole) + 9  # of a conversation that was found, "" for none
+LOOK = int(Qt.ItemDataRole.UserRole) + 10  # the row's RowLook
+
+_DISPLAY, _EDIT = int(Qt.ItemDataRole.DisplayRole), int(Qt.ItemDataRole.EditRole)
+_TOOLTIP, _SPOKEN = int(Qt.ItemDataRole.ToolTipRole), int(Qt.ItemDataRole.AccessibleTextRole)
+_HEADING_FLAGS = Qt.ItemFlag.ItemIsDropEnabled
+_FOLDER_FLAGS = (
+    Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable | _HEADING_FLAGS
+)
+_CONVERSATION_FLAGS = _FOLDER_FLAGS | Qt.ItemFlag.ItemIsDragEnabled
+# Made once: to put flags together, or to turn an enumeration into a number, takes as long as all the rest of a row.
 
 MIME_TYPE = "application/x-fireside-chats"
 MAX_CHANGES = 200  # more of them take longer than making all rows anew
@@ -59,6 +67,30 @@ class Search:
 
 
 NO_SEARCH = Search()
+
+
+@dataclass(frozen=True)
+class RowLook:
+    """All that is drawn of a row, so that the model is asked once.
+
+    Attributes:
+        text: the heading, the folder's name, or the conversation's title.
+        trailing: what stands at the end: how many are inside, or when it was written.
+        is_inside: of a conversation: it is shown in a folder.
+        excerpt: of a conversation that was found; "" for none.
+        words: what was searched for.
+    """
+
+    text: str
+    trailing: str = ""
+    is_heading: bool = False
+    is_folder: bool = False
+    is_folded: bool = False
+    is_inside: bool = False
+    is_busy: bool = False
+    is_open: bool = False
+    excerpt: str = ""
+    words: tuple[str, ...] = ()
 
 
 class ConversationListModel(QStringListModel):
@@ -162,7 +194,7 @@ class ConversationListModel(QStringListModel):
         rows = {self.row_of(self.open_id), self.row_of(conversation_id)} - {-1}
         self.open_id = conversation_id
         for row in rows:
-            self.dataChanged.emit(self.index(row), self.index(row), [IS_OPEN])
+            self.dataChanged.emit(self.index(row), self.index(row), [LOOK])
 
     def row_of(self, conversation_id: str) -> int:
         """The row of a conversation, -1 when it is not in the list."""
@@ -181,8 +213,10 @@ class ConversationListModel(QStringListModel):
         """Refused: a view removes what was dragged away, which here only moves when the records say so."""
         return False
 
-    def data(self, index: _Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> object:
+    def data(self, index: _Index, role: int = _DISPLAY) -> object:
         row = self._rows[index.row()]
+        if role == LOOK:
+            return self._look(row)
         if role == IS_HEADING:
             return row.record is None and row.shelf is None
         if role == IS_FOLDER:
@@ -192,47 +226,93 @@ class ConversationListModel(QStringListModel):
         if row.record is not None:
             return self._conversation_data(row.record, role)
         if row.shelf is not None:
-            return _folder_data(row, row.shelf, row.folder_id in self._busy_folders, role)
-        is_text = role in {int(Qt.ItemDataRole.DisplayRole), int(Qt.ItemDataRole.AccessibleTextRole)}
-        return row.heading if is_text else None
+            return self._folder_data(row, row.shelf, role)
+        return row.heading if role in {_DISPLAY, _SPOKEN} else None
+
+    def _look(self, row: Row) -> RowLook:
+        if (record := row.record) is not None:
+            return RowLook(
+                displayable(record.title),
+                when(record.updated_at, self._now),
+                is_inside=bool(row.folder_id),
+                is_busy=record.id in self._busy_ids,
+                is_open=record.id == self.open_id,
+                excerpt=self._excerpt(record),
+                words=self._search.words,
+            )
+        if (shelf := row.shelf) is not None:
+            return RowLook(
+                displayable(shelf.record.name),
+                str(row.num_inside),
+                is_folder=True,
+                is_folded=shelf.is_folded,
+                is_busy=self._shows_busy(row),
+            )
+        return RowLook(row.heading, is_heading=True)
+
+    def _excerpt(self, record: ConversationRecord) -> str:
+        excerpt = self._search.excerpts.get(record.id, "")
+        return displayable(excerpt) if excerpt else ""
+
+    def _shows_busy(self, row: Row) -> bool:
+        """A folded folder shows the dot of what answers inside."""
+        return row.shelf is not None and row.shelf.is_folded and row.folder_id in self._busy_folders
 
     def _conversation_data(self, record: ConversationRecord, role: int) -> object:
-        if role == int(Qt.ItemDataRole.DisplayRole):
-            return displayable(record.title)
-        if role == int(Qt.ItemDataRole.EditRole):
-            return record.title
-        if role == int(Qt.ItemDataRole.AccessibleTextRole):
-            busy = tr(", answering") if record.id in self._busy_ids else ""
-            excerpt = self._search.excerpts.get(record.id, "")
+        value: object = None
+        if role == CONVERSATION_ID:
+            value = record.id
+        elif role == IS_BUSY:
+            value = record.id in self._busy_ids
+        elif role == IS_PINNED:
+            value = record.is_pinned
+        elif role == EXCERPT:
+            value = self._excerpt(record)
+        elif role == _DISPLAY:
+            value = displayable(record.title)
+        elif role == _EDIT:
+            value = record.title
+        elif role == _TOOLTIP:
+            value = plain_tooltip(displayable(record.title))
+        elif role == _SPOKEN:
+            busy, excerpt = tr(", answering") if record.id in self._busy_ids else "", self._excerpt(record)
             spoken = f"{record.title}, {when(record.updated_at, self._now)}{busy}"
-            return f"{spoken}: {displayable(excerpt)}" if excerpt else spoken
-        if role == int(Qt.ItemDataRole.ToolTipRole):
-            return plain_tooltip(displayable(record.title))
-        values = {
-            CONVERSATION_ID: record.id,
-            WHEN: when(record.updated_at, self._now),
-            IS_BUSY: record.id in self._busy_ids,
-            IS_PINNED: record.is_pinned,
-            IS_OPEN: record.id == self.open_id,
-            EXCERPT: displayable(self._search.excerpts.get(record.id, "")),
-            SEARCH_WORDS: self._search.words,
-        }
-        return values.get(role)
+            value = f"{spoken}: {excerpt}" if excerpt else spoken
+        return value
+
+    def _folder_data(self, row: Row, shelf: Shelf, role: int) -> object:
+        value: object = None
+        if role == IS_FOLDED:
+            value = shelf.is_folded
+        elif role == IS_BUSY:
+            value = self._shows_busy(row)
+        elif role == _DISPLAY:
+            value = displayable(shelf.record.name)
+        elif role == _EDIT:
+            value = shelf.record.name
+        elif role == _TOOLTIP:
+            value = plain_tooltip(displayable(shelf.record.name))
+        elif role == _SPOKEN:
+            value = tr(
+                "Folder {name}, chats: {count}, {state}",
+                name=shelf.record.name,
+                count=row.num_inside,
+                state=tr("folded") if shelf.is_folded else tr("unfolded"),
+            )
+        return value
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
         if not index.isValid():
-            return Qt.ItemFlag.ItemIsDropEnabled  # the free space below: out of all folders
+            return _HEADING_FLAGS  # the free space below: out of all folders
         row = self._rows[index.row()]
-        if row.record is None and row.shelf is None:
-            return Qt.ItemFlag.ItemIsDropEnabled
-        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
-        drag = Qt.ItemFlag.ItemIsDragEnabled if row.record is not None else Qt.ItemFlag.NoItemFlags
-        return flags | Qt.ItemFlag.ItemIsDropEnabled | drag
+        if row.record is not None:
+            return _CONVERSATION_FLAGS
+        return _HEADING_FLAGS if row.shelf is None else _FOLDER_FLAGS
 
-    def setData(self, index: _Index, value: object, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
+    def setData(self, index: _Index, value: object, role: int = _EDIT) -> bool:
         row = self._rows[index.row()]
         name = " ".join(str(value).split())
-        if role != int(Qt.ItemDataRole.EditRole) or not name:
+        if role != _EDIT or not name:
             return False
         if row.record is not None:
             if name != row.record.title:
@@ -270,22 +350,3 @@ class ConversationListModel(QStringListModel):
         folder_id = self._rows[target].folder_id if 0 <= target < len(self._rows) else ""
         self.move_requested.emit(ids, folder_id or None)
         return bool(ids)
-
-
-def _folder_data(row: Row, shelf: Shelf, has_busy: bool, role: int) -> object:
-    if role in {int(Qt.ItemDataRole.DisplayRole), int(Qt.ItemDataRole.ToolTipRole)}:
-        text = displayable(shelf.record.name)
-        return text if role == int(Qt.ItemDataRole.DisplayRole) else plain_tooltip(text)
-    if role == int(Qt.ItemDataRole.EditRole):
-        return shelf.record.name
-    if role == int(Qt.ItemDataRole.AccessibleTextRole):
-        state = tr("folded") if shelf.is_folded else tr("unfolded")
-        return tr(
-            "Folder {name}, chats: {count}, {state}",
-            name=shelf.record.name,
-            count=row.num_inside,
-            state=state,
-        )
-    # A folded folder shows the dot of what answers inside.
-    values = {WHEN: str(row.num_inside), IS_BUSY: has_busy and shelf.is_folded, IS_FOLDED: shelf.is_folded}
-    return values.get(role)

@@ -6,6 +6,7 @@ Collects the text, saves it at least once a second, and closes the message with 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 
 from PySide6.QtCore import QObject, Signal
@@ -51,11 +52,10 @@ class Generation(QObject):
         num_prompt_tokens, num_reused_tokens, num_completion_tokens: as far as known.
 
     Signals:
-        delta(channel value, text), reading(computed, total, reused), ended().
+        reading(computed, total, reused), ended().
         shifted(): messages left the context; ``context_start`` is another one.
     """
 
-    delta = Signal(str, str)
     reading = Signal(int, int, int)
     shifted = Signal()
     ended = Signal()
@@ -65,10 +65,14 @@ class Generation(QObject):
         conversation: Conversation,
         message: MessageRecord,
         collection: ConversationCollection,
+        on_delta: Callable[[Generation, str, str], None],
         parent: QObject | None = None,
         seed: int | None = None,
     ) -> None:
-        """What ``message`` holds already is gone on with."""
+        """What ``message`` holds already is gone on with; ``on_delta`` gets each piece, its channel's value first.
+
+        It is no signal, for it comes with each picture of the stream.
+        """
         super().__init__(parent)
         self.conversation = conversation
         self.message_id = message.id
@@ -87,6 +91,7 @@ class Generation(QObject):
         self._reasoning_began_s: float | None = None
         self._reasoning_ms: float | None = None
         self._collection = collection
+        self._on_piece = on_delta
         self._tool_calls: list[dict[str, object]] = []
         self._answer: list[str] = [message.content]
         self._reasoning: list[str] = [message.reasoning]
@@ -102,6 +107,8 @@ class Generation(QObject):
         if self._is_ended:
             return
         match event:
+            case Delta():
+                self._on_delta(event)
             case ContextShifted():
                 kept = max(event.dropped_messages, default=-1) + 1
                 self.is_started = True
@@ -114,8 +121,6 @@ class Generation(QObject):
                 self.reading.emit(event.num_reused_tokens, event.num_prompt_tokens, event.num_reused_tokens)
             case PromptProgress():
                 self.reading.emit(event.num_computed_tokens, event.num_prompt_tokens, self.num_reused_tokens)
-            case Delta():
-                self._on_delta(event)
             case ToolCalled():
                 self._tool_calls.append(asdict(event.call))
             case RequestFinished():
@@ -168,7 +173,7 @@ class Generation(QObject):
             self._end_reasoning()
         self.num_completion_tokens = event.num_completion_tokens
         self._saver.request()
-        self.delta.emit(event.channel.value, event.text)
+        self._on_piece(self, event.channel.value, event.text)
 
     def _end_reasoning(self) -> None:
         """Take the time that the reasoning took, once."""

@@ -60,7 +60,8 @@ class ReadingColumn(GrowingColumn):
         Whoever follows the end scrolls now, before anything inside takes another place: Qt then moves the picture
         that there is, and draws only what has changed.
         """
-        self.resize(self.width(), height)
+        holder = self.parentWidget()
+        self.resize(self.width(), max(height, holder.height() if holder is not None else 0))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QMimeData, QRectF, QSize, Qt, QUrl
+from PySide6.QtCore import QMimeData, QRect, QRectF, QSize, Qt, QUrl
 from PySide6.QtGui import (
     QContextMenuEvent,
     QDesktopServices,
@@ -32,14 +32,21 @@ _SAFE_SCHEMES = {"http", "https", "mailto"}
 
 
 class TextView(QTextBrowser):
-    """A read-only text as tall as its content, selectable, with links that open outside on a click."""
+    """A read-only text as tall as its content, selectable, with links that open outside on a click.
+
+    Attributes:
+        has_caret: it shows where the answer is being written.
+    """
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._has_caret = False
-        self._heights: dict[int, int] = {}
-        self.document().contentsChanged.connect(self._heights.clear)
+        self._ground = ""
+        self.has_caret = False
+        self._is_marked = False
+        self._heights: dict[int, int] = {}  # of the text at widths, as it is in a revision of the document
+        self._revision = -1
+        self._end = QTextCursor(self.document())
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setOpenLinks(False)
         self.setUndoRedoEnabled(False)
@@ -63,6 +70,10 @@ class TextView(QTextBrowser):
 
     def heightForWidth(self, width: int) -> int:
         """The height of the text at ``width``; asked for often, so it is kept until the text changes."""
+        revision = self.document().revision()
+        if revision != self._revision:
+            self._revision = revision
+            self._heights.clear()
         height = self._heights.get(width)
         if height is None:
             height = self._heights[width] = self._measure(width)
@@ -151,21 +162,43 @@ class TextView(QTextBrowser):
 
     def set_caret(self, is_shown: bool) -> None:
         """Show where the answer is being written."""
-        if is_shown != self._has_caret:
-            self._has_caret = is_shown
+        if is_shown != self.has_caret:
+            self.has_caret = is_shown
             self.viewport().update()
 
+    def set_ground(self, colour_name: str) -> None:
+        """Paint what is behind the text here, in a colour of the theme; with "" it is transparent.
+
+        When the text grows nothing below it is drawn then: neither the message nor the column around it.
+        """
+        self._ground = colour_name
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent, bool(colour_name))
+        self.viewport().update()
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        if self._has_caret:
-            end = QTextCursor(self.document())
-            end.movePosition(QTextCursor.MoveOperation.End)
-            px = self._theme.px
-            place = self.cursorRect(end)
-            caret = QRectF(place.left() + px(2), place.bottom() - px(17), px(4), px(16))
+        if self._ground or self.has_caret or self._is_marked:
             painter = QPainter(self.viewport())
-            painter.fillRect(caret, self._theme.colour("text"))
+            if self._ground:
+                painter.fillRect(event.rect(), self._theme.colour(self._ground))
+            if self._is_marked:
+                self._paint_marks(painter, event.rect())
+            if self.has_caret:  # behind the last word, where no text is drawn over it
+                painter.fillRect(self._caret(), self._theme.colour("text"))
             painter.end()
+        super().paintEvent(event)
+
+    def end_cursor(self) -> QTextCursor:
+        """A cursor behind the last character. It is kept, for it follows the end: to find that takes long."""
+        if not self._end.atEnd():
+            self._end.movePosition(QTextCursor.MoveOperation.End)
+        return self._end
+
+    def _caret(self) -> QRectF:
+        px, place = self._theme.px, self.cursorRect(self.end_cursor())
+        return QRectF(place.left() + px(2), place.bottom() - px(17), px(4), px(16))
+
+    def _paint_marks(self, _painter: QPainter, _visible: QRect) -> None:
+        """What is drawn under the text while ``_is_marked``."""
 
     def rest_cursor(self) -> None:
         """Put the cursor to the start, where no selection is: the view would scroll after it."""

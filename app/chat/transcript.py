@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QWidget
 
 from app.chat.conversation import MessageView
 from app.chat.following_area import FollowingArea
+from app.chat.message_kinds import make_message, message_with, num_common, pass_on
 from app.chat.reading_column import ReadingColumn, ReadingPlace, reading_place
 from app.chat.selection import TextSelection
 from app.theme import Theme
@@ -84,8 +85,7 @@ class Transcript(FollowingArea):
         self._column = ReadingColumn(theme)
         self.setWidget(self._column)
         self.verticalScrollBar().valueChanged.connect(self._on_value)
-        application = QApplication.instance()
-        if isinstance(application, QApplication):
+        if isinstance(application := QApplication.instance(), QApplication):
             application.focusChanged.connect(self._on_focus_changed)
         self._apply_metrics()
         theme.about_to_change.connect(self._before_theme)
@@ -104,13 +104,8 @@ class Transcript(FollowingArea):
 
     def sync(self, messages: Sequence[MessageView]) -> None:
         """Show another state of the same conversation: messages that stay keep their widgets and their place."""
-        common = 0
-        for old, new in zip(self._messages, messages):
-            if old.record.id != new.record.id:
-                break
-            common += 1
-        first, num_before = self._num_above, len(self._widgets)
-        num_below, num_resting = self._num_below, self._num_resting
+        common, first = num_common(self._messages, messages), self._num_above
+        num_before, num_below, num_resting = len(self._widgets), self._num_below, self._num_resting
         for widget in self._widgets[max(0, common - first) :]:
             self._drop(widget)
         del self._widgets[max(0, common - first) :]
@@ -139,6 +134,7 @@ class Transcript(FollowingArea):
         widget = self.widget_of(message_id)
         if widget is not None:
             widget.append(channel, text)
+            self.shown_changed.emit()
         elif self._num_below and self._messages[-1].record.id == message_id:
             self._messages[-1] = self._messages[-1].with_piece(channel, text)  # it is there when it is made
 
@@ -165,9 +161,8 @@ class Transcript(FollowingArea):
 
     def focused_id(self) -> str:
         """The id of the message that the keyboard's focus is on or in; "" for none."""
-        focus = QApplication.focusWidget()
-        inside = (w for w in self._widgets if focus is not None and (focus is w or w.isAncestorOf(focus)))
-        return next((widget.message_id for widget in inside), "")
+        widget = message_with(QApplication.focusWidget(), self._widgets)
+        return widget.message_id if widget is not None else ""
 
     def scroll_to_end(self) -> None:
         """Go to the end and follow it."""
@@ -191,13 +186,11 @@ class Transcript(FollowingArea):
         self._set_following(False)
         if self.widget_of(message_id) is None:
             yield
-            messages = self._current_messages()
-            index = next((n for n, view in enumerate(messages) if view.record.id == message_id), None)
-            if index is None:
+            if not self._has(message_id):
                 return  # another conversation is shown meanwhile
-            self._clear()
-            self._messages, self._num_wanted = messages, ALIVE_AT_REST
-            self._leave_below(len(messages) - index, ALIVE_STEP)
+            self._let_go()
+            index = next(n for n, view in enumerate(self._messages) if view.record.id == message_id)
+            self._leave_below(len(self._messages) - index, ALIVE_STEP)
             self._grow.stop()  # not before the message is in sight
             self._show_below(1)
             yield
@@ -267,27 +260,8 @@ class Transcript(FollowingArea):
         self.shown_changed.emit()
 
     def _make(self, view: MessageView) -> MessageWidget:
-        # Imported here: the window is painted before the messages are made, with Markdown and all.
-        widget: MessageWidget
-        if view.record.role is Role.USER:
-            from app.chat.own_message import OwnMessage
-
-            widget = OwnMessage(self._theme, view)
-        elif view.record.role is Role.TOOL:
-            from app.chat.tool_result import ToolResult
-
-            widget = ToolResult(self._theme, view)
-        else:
-            from app.chat.answer import Answer
-
-            widget = Answer(self._theme, view)
-        widget.edit_requested.connect(self.edit_requested)
-        widget.edit_left.connect(self.edit_left)
-        widget.attachment_opened.connect(self.attachment_opened)
-        widget.look_requested.connect(self.look_requested)
-        widget.results_given.connect(self.results_given)
-        widget.asked.connect(self.asked)
-        widget.notice.connect(self.notice)
+        widget = make_message(self._theme, view)
+        pass_on(widget, self)
         widget.grown.connect(self._on_grown)
         return widget
 
@@ -309,14 +283,15 @@ class Transcript(FollowingArea):
     def _clear(self) -> None:
         for widget in self._widgets:
             self._drop(widget)
-        self._widgets = []
-        self._messages = []
+        self._widgets, self._messages = [], []
         self._num_below = self._num_resting = 0
 
-    def _current_messages(self) -> list[MessageView]:
-        """The messages with all of their text that has come."""
+    def _let_go(self, num_wanted: int = ALIVE_AT_REST) -> None:
+        """Have no message alive; ``num_wanted`` are to be made again, with all of their text that has come."""
         streamed = {widget.message_id: widget.current_view for widget in self._widgets}
-        return [streamed.get(view.record.id, view) for view in self._messages]
+        messages = [streamed.get(view.record.id, view) for view in self._messages]
+        self._clear()
+        self._messages, self._num_wanted = messages, num_wanted
 
     def _leave_below(self, num_below: int, num_asked: int) -> None:
         """So many messages at the end are not alive, of which ``num_asked`` are made in the next turns."""
@@ -326,9 +301,7 @@ class Transcript(FollowingArea):
     def _reach_end(self, num_below: int) -> None:
         """Have the last messages alive: what is missing below is made, or jumped over where it is much."""
         if num_below > ALIVE_STEP:
-            messages = self._current_messages()
-            self._clear()
-            self._messages, self._num_wanted = messages, ALIVE_AT_REST
+            self._let_go()
             self._show_end()
         else:
             self._show_below()
@@ -414,12 +387,9 @@ class Transcript(FollowingArea):
 
     def _before_theme(self) -> None:
         """Let the messages go: restyling hundreds of widgets takes longer than making those in sight anew."""
-        messages = self._current_messages()
         value = self.verticalScrollBar().value()
         self._place = None if self.is_following else reading_place(self._widgets, value)
-        num_wanted = self._num_wanted
-        self._clear()
-        self._messages, self._num_wanted = messages, num_wanted
+        self._let_go(self._num_wanted)
         QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
     def _on_theme(self) -> None:
@@ -446,9 +416,10 @@ class Transcript(FollowingArea):
         self._grow.start(0)
 
     def _on_focus_changed(self, _old: QObject | None, new: QWidget | None) -> None:
+        inside = message_with(new, self._widgets)
         for widget in self._widgets:
-            widget.set_focus_inside(new is not None and (new is widget or widget.isAncestorOf(new)))
-        if new is not None and any(new is widget for widget in self._widgets):
-            self.ensureWidgetVisible(new, 0, self._theme.px(24))
+            widget.set_focus_inside(widget is inside)
+        if inside is not None and new is inside:
+            self.ensureWidgetVisible(inside, 0, self._theme.px(24))
             self._set_following(False)
             self._follow_if_at_end()

@@ -51,6 +51,15 @@ class GrowingColumn(QWidget):
         self._total = None
         self._num_placed = min(self._num_placed, first)
 
+    def remeasure(self, widget: QWidget) -> bool:
+        """Ask ``widget`` for its height again; True where it is another one, of which the column's holder hears."""
+        index = self._items.index(widget)
+        if self._heights[index] == height_at(widget, self._measured_width):
+            return False
+        self.forget(index)
+        self.updateGeometry()
+        return True
+
     def settle(self, changed: QWidget | None = None) -> None:
         """Take the height that everything needs, and place it now; ``changed`` may have another one than before."""
         if changed is not None and changed in self._items:

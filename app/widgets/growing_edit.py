@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtGui import (
+    QFocusEvent,
+    QInputMethodEvent,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.theme import Theme
@@ -43,6 +51,7 @@ class GrowingEdit(QPlainTextEdit):
         self._theme = theme
         self._max_lines = max_lines
         self._min_lines = min_lines
+        self._ground = ""
         self._is_composing = False
         self._pastes_plainly = False
         self.takes_attachments = False
@@ -60,6 +69,19 @@ class GrowingEdit(QPlainTextEdit):
     def is_composing(self) -> bool:
         """An input method holds text that is not committed yet."""
         return self._is_composing
+
+    def set_ground(self, colour_name: str) -> None:
+        """Paint what is behind the text here, in a colour of the theme: so nothing below blinks with the cursor."""
+        if colour_name != self._ground:
+            self._ground = colour_name
+            self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._ground:
+            painter = QPainter(self.viewport())
+            painter.fillRect(event.rect(), self._theme.colour(self._ground))
+            painter.end()
+        super().paintEvent(event)
 
     def inputMethodEvent(self, event: QInputMethodEvent) -> None:
         self._is_composing = bool(event.preeditString())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFontMetrics, QResizeEvent
+from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.controller import ChatController
@@ -20,12 +20,14 @@ HEIGHT_PX = 48
 
 
 class Bar(QWidget):
-    """48 px: a way to the sidebar when it is hidden, the model button, the context meter."""
+    """48 px: a way to the sidebar when it is hidden, the model button, the context meter.
+
+    It paints its ground itself: so nothing below is drawn when the numbers change, while an answer streams.
+    """
 
     def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName("bar")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self._controller = controller
         self._theme = theme
         self._numbers = (0, 0, 0)
@@ -61,6 +63,15 @@ class Bar(QWidget):
     def context_text(self) -> str:
         """The numbers as they are shown."""
         return self._label.text()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._theme.colour("background"))  # fillRect asks for the 169 gradients of Qt as an enum
+        painter.drawRect(event.rect())
+        painter.setBrush(self._theme.colour("hairline"))
+        painter.drawRect(0, self.height() - 1, self.width(), 1)
+        painter.end()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -205,7 +205,7 @@ def test_a_long_answer_is_shown_in_turns(theme: Theme, qtbot: QtBot, monkeypatch
     qtbot.addWidget(answer)
     assert 0 < len(_text(answer)) < 400, "only the beginning is there at once"
     assert answer.content == _long_text()
-    assert not any(text._has_caret for text in answer.body.texts), "nobody writes it any more"
+    assert not any(text.has_caret for text in answer.body.texts), "nobody writes it any more"
     qtbot.waitUntil(lambda: "Paragraph 59" in _text(answer))
     whole = AnswerBody(theme)
     qtbot.addWidget(whole)

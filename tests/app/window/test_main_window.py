@@ -177,3 +177,10 @@ def test_a_suggestion_goes_into_the_composer(window: MainWindow, fake: FakeContr
     button.click()
     assert window.chat_page.composer.text == button.accessibleName()
     assert calls_of(fake, "send") == []
+
+
+def test_the_bar_has_the_ground_of_the_page_and_a_line_below(window: MainWindow, theme: Theme) -> None:
+    image = window.bar.grab().toImage()
+    middle = image.width() * 2 // 3  # between the buttons and the numbers
+    seen = [image.pixelColor(middle, line) for line in (0, image.height() // 2, image.height() - 1)]
+    assert seen == [theme.colour(name) for name in ("background", "background", "hairline")]
