@@ -45,7 +45,7 @@ class PageBar(QWidget):
         self._grid = QGridLayout(self)
         self._grid.setColumnStretch(1, 1)
         self._grid.addWidget(self._title, 0, 0)
-        self._grid.addWidget(self._beside, 0, 1)
+        self._grid.addWidget(self._beside, 0, 1, Qt.AlignmentFlag.AlignVCenter)
         self._grid.addWidget(close, 0, 2)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
@@ -71,8 +71,10 @@ class PageBar(QWidget):
         if is_wide != self._is_wide:
             self._is_wide = is_wide
             self._grid.removeWidget(self._beside)
-            place = (0, 1, 1, 1) if is_wide else (1, 0, 1, 3)
-            self._grid.addWidget(self._beside, *place)
+            if is_wide:
+                self._grid.addWidget(self._beside, 0, 1, Qt.AlignmentFlag.AlignVCenter)
+            else:
+                self._grid.addWidget(self._beside, 1, 0, 1, 3)
         height = px(_BAR_PX)
         self._grid.setRowMinimumHeight(0, height - 1)
         if not is_wide:
