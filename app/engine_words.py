@@ -18,6 +18,7 @@ from engine.plain_data import dataclass
 _log = logging.getLogger(__name__)
 
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+(?= [kMGT]?B\b)")
+_MAX_CHARACTERS = 2000  # a longer one is no sentence
 _MAX_DEPTH = 6  # a cause of a cause
 
 
@@ -40,7 +41,7 @@ def told(sentence: object) -> str:
     """What the engine or an error of it said, in the language of the interface; as it is where no word is known."""
     text = str(sentence)
     sentences = _sentences(current().code)
-    return _told(text, sentences, _MAX_DEPTH) if sentences else text
+    return _told(text, sentences, _MAX_DEPTH) if sentences and len(text) <= _MAX_CHARACTERS else text
 
 
 def read_engine_texts(language: str) -> dict[str, str]:
@@ -60,7 +61,7 @@ def _sentences(language: str) -> tuple[_Sentence, ...]:
     """Those with the longest constant part first: they are the surest."""
     made = []
     for text, meaning in read_engine_texts(language).items():
-        parts = text.split("{}")
+        parts = [part.replace("{{", "{").replace("}}", "}") for part in text.split("{}")]
         pattern = "(.*?)".join(map(re.escape, parts))
         made.append(_Sentence(re.compile(pattern, re.DOTALL), max(parts, key=len), meaning))
     return tuple(sorted(made, key=lambda one: -len(one.pattern.pattern)))

@@ -12,6 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.blocks import displayable
+from app.engine_words import told
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import SegmentedControl, TextButton
@@ -151,9 +152,9 @@ def leaves(value: Any, path: str = "", name: str = "", depth: int = -1) -> Itera
 def verdict_line(verdict: Mapping[str, Any]) -> str:
     """What is known about the answer: "Valid. 61 tokens forced by the schema"."""
     if not verdict.get("is_complete"):
-        return tr("Incomplete: {message}", message=str(verdict.get("message") or tr("the answer was cut off.")))
+        return tr("Incomplete: {message}", message=told(verdict.get("message") or tr("the answer was cut off.")))
     if not verdict.get("is_valid"):
-        return tr("Not valid: {message}", message=str(verdict.get("message") or ""))
+        return tr("Not valid: {message}", message=told(verdict.get("message") or ""))
     forced = int(verdict.get("num_forced_tokens") or 0)
     total = int(verdict.get("num_tokens") or 0)
     words = tr("Valid.")

@@ -8,6 +8,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt
 from PySide6.QtGui import QBrush, QFont
 
+from app.engine_words import told
 from app.extraction.workspace import ExtractionWorkspace
 from app.theme import Theme
 from app.translation import tr
@@ -120,7 +121,7 @@ class ResultsModel(QAbstractTableModel):
                 else f"{1 - result.doubt:.0%}".replace("%", " %") + _mark(result)
             )
         if result.error:
-            return result.error if column == 2 else ""
+            return told(result.error) if column == 2 else ""
         return _shown(self._value(result, self._columns[column - 2]))
 
     @staticmethod
@@ -151,7 +152,7 @@ class ResultsModel(QAbstractTableModel):
         if result is None:
             return None
         if result.error:
-            return result.error
+            return told(result.error)
         if column == 2 + len(self._columns) and result.certainty:
             judged = result.judged
             lines = [

@@ -41,7 +41,7 @@ def verdict_on(text: str) -> SchemaVerdict:
         return SchemaVerdict((tr("The schema is empty: add a field, or choose one of the gallery."),))
     checked = check_schema(text)
     faults = tuple(told(problem.message) for problem in checked.problems[:MAX_SHOWN])
-    return SchemaVerdict(faults, checked.notices, bool(faults) and checked.grammar is not None)
+    return SchemaVerdict(faults, tuple(map(told, checked.notices)), bool(faults) and checked.grammar is not None)
 
 
 class SchemaChecker(QObject):

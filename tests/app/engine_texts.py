@@ -12,6 +12,7 @@ ENGINE = Path(__file__).resolve().parents[2] / "engine"
 _NOT_IN_THE_WINDOW = (
     "terminal/", "bench/", "kernels/", "scoring.py", "scoring_reference.py", "decision/calibration.py",
 )  # fmt: skip
+_ABOUT_SCHEMAS = ("schema_check.py", "schema_tree.py", "structured_answer.py")
 _EVENTS = {"Notice", "RequestFailed", "ModelLoadFailed"}
 _NAMES = {
     "notice",
@@ -37,18 +38,22 @@ def engine_texts() -> set[str]:
     ]
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
     errors = _error_names(trees.values())
-    return {
-        text
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
-        for text in _said(node, errors, is_errors=path.name == "errors.py")
-        if " " in text and re.search("[a-z]", text)  # others only join two
-    } | {
-        text
-        for node in ast.walk(ast.parse((ENGINE / "gguf/content.py").read_text(encoding="utf-8")))
-        for text in _kinds_of_files(node)
-        if " " in text
-    }
+    return (
+        {
+            text
+            for path, tree in trees.items()
+            for node in ast.walk(tree)
+            for text in _said(node, errors, is_errors=path.name == "errors.py")
+            if " " in text and re.search("[a-z]", text)  # others only join two
+        }
+        | {
+            text
+            for node in ast.walk(ast.parse((ENGINE / "gguf/content.py").read_text(encoding="utf-8")))
+            for text in _kinds_of_files(node)
+            if " " in text
+        }
+        | {text for name in _ABOUT_SCHEMAS for text in _sentences(ENGINE / "grammar" / name)}
+    )
 
 
 def _error_names(trees: object) -> set[str]:
@@ -69,7 +74,7 @@ def _error_names(trees: object) -> set[str]:
 def _said(node: ast.AST, errors: set[str], *, is_errors: bool) -> Iterator[str]:
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        is_append = name == "append" and isinstance(node.func, ast.Attribute) and "notices" in ast.dump(node.func)
+        is_append = name == "append" and isinstance(node.func, ast.Attribute) and _is_list_of_words(node.func.value)
         if name in errors | _EVENTS or is_append or (is_errors and name == "__init__"):
             for argument in (*node.args, *(each.value for each in node.keywords if each.arg == "message")):
                 yield from _templates(argument)
@@ -92,6 +97,18 @@ def _kinds_of_files(node: ast.AST) -> Iterator[str]:
             yield from _templates(element)
 
 
+def _sentences(path: Path) -> Iterator[str]:
+    """All texts of three words or more that are no docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    skipped |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in skipped:
+            yield from (
+                text for text in _templates(node) if len(re.findall("[a-z]{2,}", text)) >= 3 and " " in text
+            )
+
+
 def _templates(node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.IfExp):
         yield from _templates(node.body)
@@ -100,6 +117,17 @@ def _templates(node: ast.expr) -> Iterator[str]:
         for value in node.values:
             yield from _templates(value)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
+        yield _template(node.value.replace("{", "{{").replace("}", "}}"))
     elif isinstance(node, ast.JoinedStr):
-        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        yield _template(
+            "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        )
+
+
+def _template(text: str) -> str:
+    """What begins with a space is put behind another text."""
+    return f"{{}}{text}" if text.startswith(" ") else text
+
+
+def _is_list_of_words(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in {"notices", "found"}

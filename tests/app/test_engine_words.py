@@ -81,6 +81,14 @@ def test_causes_names_and_numbers_are_told_too(tmp_path: Path) -> None:
         == "Es ist kein Modell geladen. Das Laden wurde angehalten."
     )
     assert told(sentence_of(KeyError("x"))).startswith("Ein interner Fehler ist aufgetreten (KeyError: 'x')")
+    schema = '#/properties/a: "not" cannot be honoured while an answer is generated.'
+    assert told(f"{schema} It can be checked when the answer is there.") == (
+        "#/properties/a: „not“ lässt sich beim Schreiben einer Antwort nicht einhalten. Es lässt sich prüfen, wenn "
+        "die Antwort da ist."
+    )
+    assert told('A schema is a JSON object, such as {"type": "object"}.').endswith('etwa {"type": "object"}.')
+    long = "x is " * 5000
+    assert told(long) == long
     assert told("Nobody said this: never.") == "Nobody said this: never."
 
 
