@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from engine.hub.download_item import DownloadRow
 
 
-_LEFT = {  # the engine's sentences for what cannot go on
-    "What they belong to is no longer known. Download the same version again and it goes on with them, "
-    "or delete them.": tr(
-        "What they belong to is no longer known. Download the same version again and it goes on with them, "
-        "or delete them."
-    ),
-    "Copying a file into the models folder was interrupted: add the file again, and delete this.": tr(
-        "Copying a file into the models folder was interrupted: add the file again, and delete this."
-    ),
-}
-
-
 ASK_BYTES = 50_000_000
 
 
@@ -132,7 +120,7 @@ def facts_of(row: DownloadRow) -> str:
     """Bytes, rate and time left, or what it waits for."""
     size = _progress(row.num_received, row.size)
     if row.message:
-        return f"{size} · {_LEFT.get(row.message) or told(row.message)}"
+        return f"{size} · {told(row.message)}"
     match row.state.value:
         case "paused":
             return f"{size} · {tr('paused')}"

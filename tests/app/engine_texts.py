@@ -15,16 +15,8 @@ _NOT_IN_THE_WINDOW = (
 _ABOUT_SCHEMAS = ("schema_check.py", "schema_tree.py", "structured_answer.py")
 _EVENTS = {"Notice", "RequestFailed", "ModelLoadFailed"}
 _NAMES = {
-    "notice",
-    "cause",
-    "remedy",
-    "count",
-    "NO_MODEL",
-    "FOLDED",
-    "MERGED",
-    "SPLIT",
-    "OPENED",
-    "_OTHERWISE_FINE",
+    *("message", "problem", "reason", "notice", "cause", "remedy", "count"),
+    *("NO_MODEL", "FOLDED", "MERGED", "SPLIT", "OPENED", "UNKNOWN_PARTS", "UNFINISHED_COPY", "_OTHERWISE_FINE"),
 }
 """What is said by way of a variable."""
 
@@ -75,12 +67,13 @@ def _said(node: ast.AST, errors: set[str], *, is_errors: bool) -> Iterator[str]:
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         is_append = name == "append" and isinstance(node.func, ast.Attribute) and _is_list_of_words(node.func.value)
-        if name in errors | _EVENTS or is_append or (is_errors and name == "__init__"):
-            for argument in (*node.args, *(each.value for each in node.keywords if each.arg == "message")):
-                yield from _templates(argument)
-    elif isinstance(node, ast.Assign) and any(
-        isinstance(target, ast.Name) and target.id in _NAMES for target in node.targets
-    ):
+        is_said = name in errors | _EVENTS | {"_say"} or is_append or (is_errors and name == "__init__")
+        for argument in node.args if is_said else ():
+            yield from _templates(argument)
+        for keyword in node.keywords:
+            if keyword.arg in {"message", "problem"}:
+                yield from _templates(keyword.value)
+    elif isinstance(node, ast.Assign) and _NAMES & {name for target in node.targets for name in _names(target)}:
         yield from _templates(node.value)
     elif isinstance(node, ast.FunctionDef) and node.name in {"sentence_of", "_cause"}:
         for inner in ast.walk(node):
@@ -88,13 +81,21 @@ def _said(node: ast.AST, errors: set[str], *, is_errors: bool) -> Iterator[str]:
                 yield from _templates(inner.value)
 
 
+def _names(target: ast.expr) -> Iterator[str]:
+    """The names that an assignment gives."""
+    if isinstance(target, ast.Tuple):
+        for element in target.elts:
+            yield from _names(element)
+    elif isinstance(target, ast.Name | ast.Attribute):
+        yield target.id if isinstance(target, ast.Name) else target.attr
+
+
 def _kinds_of_files(node: ast.AST) -> Iterator[str]:
     """What a file is that is no model: the end of a sentence."""
     if isinstance(node, ast.Return | ast.Assign) and node.value is not None:
         yield from _templates(node.value)
     elif isinstance(node, ast.Tuple):
-        for element in node.elts:
-            yield from _templates(element)
+        yield from _templates(node)
 
 
 def _sentences(path: Path) -> Iterator[str]:
@@ -113,6 +114,9 @@ def _templates(node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.IfExp):
         yield from _templates(node.body)
         yield from _templates(node.orelse)
+    elif isinstance(node, ast.Tuple):
+        for element in node.elts:
+            yield from _templates(element)
     elif isinstance(node, ast.BoolOp):
         for value in node.values:
             yield from _templates(value)

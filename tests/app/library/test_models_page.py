@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.downloads.access import HubAccess
-from app.downloads.download_card import _LEFT, time_left
+from app.downloads.download_card import time_left
 from app.downloads.queue import DownloadQueue
 from app.library.hub_card import card_text, count_text
 from app.library.hub_search import HubSearch
@@ -343,12 +343,6 @@ def test_import_verify_and_add_a_folder(page: ModelsPage, qtbot: QtBot, tmp_path
     qtbot.waitUntil(lambda: "Fireside" in {m.origin.value for m in page._work.library.models})
     page._work.verify(page._work.library.models[0])
     qtbot.waitUntil(lambda: "sound header" in page.notice_bar.text)
-
-
-def test_what_the_engine_says_of_leftovers_has_a_translation() -> None:
-    from engine.hub.unfinished import UNFINISHED_COPY, UNKNOWN_PARTS
-
-    assert set(_LEFT) == {UNKNOWN_PARTS, UNFINISHED_COPY}
 
 
 def test_long_work_says_how_far_it_is_and_ends_with_the_program(page: ModelsPage, qtbot: QtBot) -> None:
