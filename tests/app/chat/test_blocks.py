@@ -257,7 +257,7 @@ def test_no_piece_of_any_text_has_much_to_parse_and_write(unit: str) -> None:
 )
 def test_what_takes_long_to_parse_is_finished_in_short_parts(unit: str, most: int) -> None:
     stream, finished = BlockStream(), 0
-    for _ in range(110):
+    for _ in range(170):
         finished += len(stream.push(10 * unit).finished)
         assert len(stream._open_source) <= most
     assert finished
