@@ -30,14 +30,14 @@ from engine.kernels.cpu.layouts import (
 from engine.kernels.cpu.rows import count_rows, first_row, load_part, store_part
 from engine.kernels.cpu.simd import (
     absolute,
+    at_least,
+    at_most,
     exp,
     fma,
     inline,
     load_f32,
     load_f32x16,
     load_i64,
-    maximum,
-    minimum,
     splat_f32x16,
     store_f32x16,
     zeros_f32x16,
@@ -86,13 +86,13 @@ def tanh_vector(x):  # type: ignore[no-untyped-def]
 @inline
 def relu_vector(x):  # type: ignore[no-untyped-def]
     """x above 0."""
-    return maximum(x, zeros_f32x16())
+    return at_least(x, zeros_f32x16())
 
 
 @inline
 def relu_squared_vector(x):  # type: ignore[no-untyped-def]
     """x^2 above 0."""
-    above = maximum(x, zeros_f32x16())
+    above = at_least(x, zeros_f32x16())
     return above * above
 
 
@@ -105,7 +105,7 @@ def softplus_vector(x):  # type: ignore[no-untyped-def]
     series = splat_f32x16(np.float32(1 / 15))
     for odd in (13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0):
         series = fma(series, square, splat_f32x16(np.float32(1) / np.float32(odd)))
-    return fma(series * splat_f32x16(np.float32(2)), s, maximum(x, zeros_f32x16()))
+    return fma(series * splat_f32x16(np.float32(2)), s, at_least(x, zeros_f32x16()))
 
 
 @inline
@@ -135,10 +135,10 @@ def gated_kernel(activation: Activation) -> Any:
     def product(gate, up, limit, is_early, offset):  # type: ignore[no-untyped-def]
         if limit != np.float32(0):
             top = splat_f32x16(limit)
-            up = maximum(minimum(up, top), splat_f32x16(-limit))
+            up = at_least(at_most(up, top), splat_f32x16(-limit))
             if is_early:
-                return activate(minimum(gate, top)) * (up + splat_f32x16(offset))
-            return minimum(activate(gate), top) * (up + splat_f32x16(offset))
+                return activate(at_most(gate, top)) * (up + splat_f32x16(offset))
+            return at_most(activate(gate), top) * (up + splat_f32x16(offset))
         return activate(gate) * (up + splat_f32x16(offset))
 
     def gated(op: int, step: int, thread: int, num_threads: int) -> None:
@@ -187,11 +187,11 @@ def gated_runs_kernel(activation: Activation) -> Any:
 @inline
 def xielu_vector(x, negative, positive, beta, eps):  # type: ignore[no-untyped-def]
     """beta x, plus p x^2 above 0 and n (expm1(min(x, eps)) - x) below."""
-    above = maximum(x, zeros_f32x16())
-    below = minimum(x, splat_f32x16(eps))
+    above = at_least(x, zeros_f32x16())
+    below = at_most(x, splat_f32x16(eps))
     # exp(0) - 1 - 0 is 0, so that the second term vanishes above 0.
-    under = minimum(x, zeros_f32x16())
-    curve = exp(minimum(below, under)) - splat_f32x16(np.float32(1)) - under
+    under = at_most(x, zeros_f32x16())
+    curve = exp(at_most(below, under)) - splat_f32x16(np.float32(1)) - under
     return fma(x, splat_f32x16(beta), fma(above * above, splat_f32x16(positive), curve * splat_f32x16(negative)))
 
 

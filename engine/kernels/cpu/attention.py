@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from engine.config import KVType
-from engine.kernels.cpu.attention_tiles import panel_functions, score_function, weigh_function, widen_function
+from engine.kernels.cpu import attention_pairs, attention_tiles
+from engine.kernels.cpu.attention_tiles import score_function, weigh_function
 from engine.kernels.cpu.elementwise import cap_vector
+from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.layouts import (
     ATTENTION_ARRIVALS,
     ATTENTION_COUNTER,
@@ -54,18 +56,18 @@ from engine.kernels.cpu.layouts import (
 from engine.kernels.cpu.rows import store_part
 from engine.kernels.cpu.simd import (
     F32X16,
+    at_least,
     atomic_add,
     atomic_store,
-    call_llvm,
     constant,
     define,
     exp,
     fma,
     inline,
+    keep_order,
     load_f32,
     load_f32x16,
     load_i64,
-    maximum,
     reduce_add,
     reduce_max,
     splat_f32x16,
@@ -86,10 +88,10 @@ from engine.kernels.cpu.step_state import (
     SLICES,
 )
 
+# What many queries meet: 16-bit integers where the processor has more products of them.
+panels = attention_pairs if ISA is InstructionSet.AVX2 else attention_tiles
 MIN_PART = 256  # positions of a part of a context, at least: less is not worth the merge
 HIDDEN = np.float32(-1e30)  # score of a position a row may not see
-# keep_order(sum): the same, but nothing added to it is added to something else first, as fast arithmetic may.
-keep_order = define(F32X16, [F32X16], lambda b, x: call_llvm(b, "llvm.arithmetic.fence.v16f32", x.type, [x]))
 # lane_numbers(): 0 to 15.
 lane_numbers = define(F32X16, [], lambda _b: constant(F32X16.llvm, [float(lane) for lane in range(16)]))
 LOWEST = np.float32(-1e20)  # running maximum before the first visible position; exp(HIDDEN - LOWEST) is 0
@@ -105,6 +107,28 @@ def pack(op, work, first, last, head, group, rows, query):  # type: ignore[no-un
         source = query + ((index // group) * heads + head * group + index % group) * dim * 4
         for i in range(dim):
             store_f32(work + (i * rows + row) * 4, load_f32(source + i * 4) * scale)
+
+
+def pack_function(kv_type: KVType) -> Any:
+    """Makes ``f(op, queries, first, last, head, group, query)``: as ``pack``, TILE_ROWS rows that meet a panel."""
+    pack_row = panels.row_packer(kv_type)
+
+    @inline
+    def pack_panel(op, queries, first, last, head, group, query):  # type: ignore[no-untyped-def]
+        dim, scale = load_i64(op + ATTENTION_KEY_DIM * 8), load_f32(op + ATTENTION_SCALE * 8)
+        heads = load_i64(op + ATTENTION_KV_HEADS * 8) * group
+        for row in range(TILE_ROWS):
+            index = min(first + row, last)
+            source = query + ((index // group) * heads + head * group + index % group) * dim * 4
+            pack_row(source, scale, queries, row, dim)
+
+    return pack_panel
+
+
+@inline
+def query_bytes(rows, dim):  # type: ignore[no-untyped-def]
+    """Bytes of the queries of a tile, at most."""
+    return rows * (dim + 1) * 4
 
 
 @inline
@@ -181,7 +205,7 @@ def soften(scores, state, rows, size):  # type: ignore[no-untyped-def]
         line = scores + row * CHUNK * 4
         top = splat_f32x16(load_f32(state + row * 4))
         for i in range(0, size, 64):
-            top = maximum(top, load_f32x16(line + i))
+            top = at_least(load_f32x16(line + i), top)
         store_f32(state + row * 4, reduce_max(top))
     factors = exp(old - load_f32x16(state))
     store_f32x16(state + 128, factors)
@@ -207,7 +231,7 @@ def finish(op, gathered, state, first, last, head, group, rows, out):  # type: i
         for row in range(rows):
             index = min(first + row, last)
             store_f32(factors + row * 4, load_f32(sinks + (head * group + index % group) * 4))
-        top = maximum(load_f32x16(state), load_f32x16(factors))
+        top = at_least(load_f32x16(state), load_f32x16(factors))
         shrink = exp(load_f32x16(state) - top)
         total = fma(load_f32x16(state + 64), shrink, exp(load_f32x16(factors) - top))
         store_f32x16(factors, shrink / total)
@@ -227,7 +251,7 @@ def merge(partials, size, num_parts, gathered, state, rows, width):  # type: ign
     rest = rows * width * 4  # maxima and sums follow the values
     top = load_f32x16(partials + rest)
     for part in range(1, num_parts):
-        top = maximum(top, load_f32x16(partials + part * size + rest))
+        top = at_least(load_f32x16(partials + part * size + rest), top)
     total = zeros_f32x16()
     for i in range(0, rows * width, 16):
         store_f32x16(gathered + i * 4, zeros_f32x16())
@@ -247,8 +271,8 @@ def merge(partials, size, num_parts, gathered, state, rows, width):  # type: ign
 def gather_function(rows_decode: int, kv_type: KVType) -> Any:
     """Makes the walk over a stretch of the context; only its inner loops are made for each height of a tile."""
     score, weigh = score_function(rows_decode, kv_type), weigh_function(rows_decode, kv_type)
-    widen_keys, widen_values = widen_function(kv_type)
-    score_panel, weigh_panel = panel_functions()
+    fill_keys, fill_values = panels.panel_makers(kv_type)
+    score_panel, weigh_panel = panels.panel_functions(kv_type)
 
     @inline
     def gather(op, work, results, rows, tiles, first, last, head, group, start, table, blocks):  # type: ignore[no-untyped-def]
@@ -262,18 +286,18 @@ def gather_function(rows_decode: int, kv_type: KVType) -> Any:
         )
         cap = load_f32(op + ATTENTION_SOFT_CAP * 8)
         size = result_bytes(rows, width)
-        scores = work + tiles * rows * dim * 4
+        scores = work + tiles * query_bytes(rows, dim)
         scaled = scores + rows * CHUNK * 4
         key_panel = results + tiles * size
-        value_panel = key_panel + CHUNK * dim * 4
+        value_panel = key_panel + CHUNK * (dim + 1) * 4
         for tile in range(tiles):
             clear(results + tile * size, rows * width)
         for chunk in range(blocks[0], blocks[1], CHUNK // 16):
             place, stop = table + chunk * 4, min(chunk + CHUNK // 16, blocks[1])
             if tiles > 1:
                 count = start + last // group + 1 - chunk * 16
-                widen_keys(key_panel, keys, place, stop - chunk, key_bytes, dim)
-                widen_values(value_panel, values, place, stop - chunk, value_bytes, count, width)
+                fill_keys(key_panel, keys, place, stop - chunk, key_bytes, dim)
+                fill_values(value_panel, values, place, stop - chunk, value_bytes, count, width)
             for tile in range(tiles):
                 tile_first = first + tile * rows
                 tile_last = min(tile_first + rows - 1, last)
@@ -281,7 +305,7 @@ def gather_function(rows_decode: int, kv_type: KVType) -> Any:
                 num_blocks = min(stop, ((end - 1) >> 4) + 1) - chunk
                 if tile_first > last or num_blocks <= 0:
                     continue
-                gathered, queries = results + tile * size, work + tile * rows * dim * 4
+                gathered, queries = results + tile * size, work + tile * query_bytes(rows, dim)
                 state = gathered + rows * width * 4
                 if tiles > 1:
                     score_panel(scores, key_panel, num_blocks, queries, dim)
@@ -295,7 +319,7 @@ def gather_function(rows_decode: int, kv_type: KVType) -> Any:
                 soften(scores, state, rows, num_blocks * 64)
                 count = min(end - chunk * 16, num_blocks * 16)
                 if tiles > 1:
-                    weigh_panel(value_panel, count, scores, gathered, state + 128, width)
+                    weigh_panel(value_panel, count, scores, scaled, gathered, state + 128, width)
                 else:
                     weigh(
                         values, place, num_blocks, value_bytes, count, scores, scaled, gathered, state + 128, width
@@ -306,7 +330,7 @@ def gather_function(rows_decode: int, kv_type: KVType) -> Any:
 
 def attend_function(rows_decode: int, kv_type: KVType) -> Any:
     """Makes the function that does one work item."""
-    gather = gather_function(rows_decode, kv_type)
+    gather, pack_panel = gather_function(rows_decode, kv_type), pack_function(kv_type)
 
     @inline
     def attend(op, work, piece, slot, item, rows, tiles, num_pieces, num_parts):  # type: ignore[no-untyped-def]
@@ -324,10 +348,14 @@ def attend_function(rows_decode: int, kv_type: KVType) -> Any:
         begin = first_visible(op, start + first // group) // CHUNK * (CHUNK // 16)  # of the same chunks for all
         num_blocks = ((start + last // group) >> 4) + 1 - begin
         blocks = begin + num_blocks * part // num_parts, begin + num_blocks * (part + 1) // num_parts
-        results = work + tiles * rows * dim * 4 + 2 * rows * CHUNK * 4
+        results = work + tiles * query_bytes(rows, dim) + 2 * rows * CHUNK * 4
         size = result_bytes(rows, width)
         for tile in range(tiles):
-            pack(op, work + tile * rows * dim * 4, first + tile * rows, last, head, group, rows, query)
+            queries = work + tile * query_bytes(rows, dim)
+            if tiles > 1:
+                pack_panel(op, queries, first + tile * rows, last, head, group, query)
+            else:
+                pack(op, queries, first + tile * rows, last, head, group, rows, query)
         gather(op, work, results, rows, tiles, first, last, head, group, start, table, blocks)
         is_complete = num_parts == 1
         partials = load_i64(op + ATTENTION_PARTIALS * 8) + (slot + item - part) * tiles * size
@@ -374,6 +402,8 @@ def attention_kernel(rows_decode: int, kv_type: KVType) -> Any:
             num_items = kv_heads * num_pieces * num_parts
             while claimed < before + num_items:
                 place = claimed - before
+                if is_read:  # the last pieces see most: they come first, so that threads end together
+                    place = num_items - 1 - place
                 attend(op, work, piece, index * MAX_SPLIT_ITEMS, place, rows, tiles, num_pieces, num_parts)
                 claimed = atomic_add(counter, 1)
             before += num_items

@@ -15,7 +15,16 @@ from engine.config import KVType
 from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.kv_layout import SCALE_GROUP, SCALES_BYTES
 from engine.kernels.cpu.layouts import CHUNK, TILE_ROWS
-from engine.kernels.cpu.simd import inline, load_f16, load_f32x16, load_i32, splat_f32x16, store_f32x16
+from engine.kernels.cpu.simd import (
+    inline,
+    load_f16,
+    load_f32,
+    load_f32x16,
+    load_i32,
+    splat_f32x16,
+    store_f32,
+    store_f32x16,
+)
 from engine.kernels.cpu.tile import (
     VALUE_BYTES,
     blocks_multiply_add,
@@ -146,7 +155,19 @@ def _weigh_columns(rows: int, columns: int, kv_type: KVType) -> Any:
     return weigh
 
 
-def widen_function(kv_type: KVType) -> Any:
+@inline
+def pack_row(x, scale, queries, row, dim):  # type: ignore[no-untyped-def]
+    """One row of a tile of TILE_ROWS queries, [dim][rows], from ``dim`` float32 times ``scale``."""
+    for i in range(dim):
+        store_f32(queries + (i * TILE_ROWS + row) * 4, load_f32(x + i * 4) * scale)
+
+
+def row_packer(_kv_type: KVType) -> Any:
+    """The function ``pack_row``, the same for both types."""
+    return pack_row
+
+
+def panel_makers(kv_type: KVType) -> Any:
     """Makes the two functions that copy keys and values of a chunk as float32.
 
     ``f(panel, keys, table, num_blocks, block_bytes, dim)`` gives [blocks][dim][16], and
@@ -195,8 +216,8 @@ def widen_function(kv_type: KVType) -> Any:
     return (keys_f16, values_f16) if kv_type == "f16" else (keys_q8_0, values_q8_0)
 
 
-def panel_functions() -> Any:
-    """Makes ``score`` and ``weigh`` of TILE_ROWS rows for what ``widen_function`` made."""
+def panel_functions(_kv_type: KVType) -> Any:
+    """Makes ``score`` and ``weigh`` of TILE_ROWS rows for what ``panel_makers`` made."""
     zeros, store = tile_zeros(TILE_ROWS, 1), tile_store(TILE_ROWS, 1)
     multiply_keys = tile_multiply_add(TILE_ROWS, 1, 4, "f32")
     columns = _columns(TILE_ROWS, 2)
@@ -211,7 +232,7 @@ def panel_functions() -> Any:
             store(scores + block * 64, _ROW_BYTES, sums)
 
     @inline
-    def weigh(panel, count, scores, gathered, factors, width):  # type: ignore[no-untyped-def]
+    def weigh(panel, count, scores, scaled, gathered, factors, width):  # type: ignore[no-untyped-def]
         whole = width // (16 * columns) * (16 * columns)
         for i in range(0, whole, 16 * columns):
             many(panel + i * 4, count, scores, gathered + i * 4, factors, width)

@@ -19,6 +19,9 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.cpu_options import FastMathOptions
 from numba.core.registry import cpu_target
 
+# Of floats in kernels: no order of sums, no sign of zeros; but NaN and infinity keep their meaning.
+FAST = ("reassoc", "nsz", "arcp", "contract", "afn")
+
 _PASSES = (
     untyped_passes.TranslateByteCode,
     untyped_passes.FixupArgs,
@@ -58,7 +61,7 @@ def lower(
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     flags.forceinline = is_inlined
-    flags.fastmath = FastMathOptions(True)
+    flags.fastmath = FastMathOptions(set(FAST))
     flags.error_model = "numpy"
     flags.boundscheck = False
     typing, target = cpu_target.typing_context, cpu_target.target_context

@@ -36,14 +36,14 @@ from engine.kernels.cpu.layouts import (
 )
 from engine.kernels.cpu.rows import count_rows, first_row, load_part, store_part
 from engine.kernels.cpu.simd import (
+    at_least,
+    at_most,
     exp,
     inline,
     load_f32,
     load_f32x16,
     load_i32,
     load_i64,
-    maximum,
-    minimum,
     splat_f32x16,
     store_f32x16,
 )
@@ -129,7 +129,7 @@ def clamp(op: int, step: int, thread: int, num_threads: int) -> None:
     end = first_row(num_rows, thread + 1, num_threads) * width
     x, out, limit = load_i64(op + CAP_X * 8), load_i64(op + CAP_OUT * 8), load_f32(op + CAP_CAP * 8)
     for i in range(begin, end, 16):
-        value = maximum(minimum(load_part(x + i * 4, end - i), splat_f32x16(limit)), splat_f32x16(-limit))
+        value = at_least(at_most(load_part(x + i * 4, end - i), splat_f32x16(limit)), splat_f32x16(-limit))
         store_part(out + i * 4, value, end - i)
 
 

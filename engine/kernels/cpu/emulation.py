@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba.core import cgutils
 
 from engine.kernels.cpu.isa import IS_EMULATED
 
@@ -66,6 +67,12 @@ def _add_pairs(b: Any, x: Any, y: Any) -> Any:
     return _add_neighbours(b, _products(b, x, y, True), 2)
 
 
+def _round(b: Any, x: Any) -> Any:
+    name = f"llvm.rint.v{x.type.count}f32"
+    rint = cgutils.get_or_insert_function(b.module, ir.FunctionType(x.type, [x.type]), name)
+    return b.fptosi(b.call(rint, [x]), ir.VectorType(_I32, x.type.count))
+
+
 def _with_sign(b: Any, values: Any, signs: Any) -> Any:
     zero = _constant(values.type, 0)
     negative = b.select(b.icmp_signed("<", signs, zero), b.sub(zero, values), values)
@@ -89,6 +96,7 @@ _EMULATIONS: dict[str, Emulation] = {
     "llvm.x86.avx2.pmadd.ub.sw": _add_pairs_saturating,
     "llvm.x86.avx2.pmadd.wd": _add_pairs,
     "llvm.x86.avx2.psign.b": _with_sign,
+    "llvm.x86.avx.cvt.ps2dq.256": _round,
     "llvm.aarch64.neon.sdot.v4i32.v16i8": _dot_of_signed,
     "llvm.aarch64.neon.tbl1.v16i8": _take,
 }

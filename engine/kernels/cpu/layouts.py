@@ -74,7 +74,8 @@ MAX_SPLIT_ITEMS: Final = 64  # pieces of work one sequence is cut into, at most
 CHUNK: Final = 128  # positions between two updates of the softmax: their scores and values stay in the caches
 # Query rows of a register tile: rows x 16 sums, the 16 values they meet and a weight fill the registers.
 TILE_ROWS: Final = 8 if ISA is InstructionSet.AVX512VNNI else 6
-PREFILL_TILES: Final = 4  # tiles of one piece of a prefill: they share what is made of the keys and values
+# Tiles of one piece of a prefill: they share what is made of the keys and values, which on AVX2 costs more.
+PREFILL_TILES: Final = 16 if ISA is InstructionSet.AVX2 else 4
 _STATE_FLOATS: Final = 64  # maxima, sums, factors and sums of a chunk, 16 rows each
 
 
@@ -86,10 +87,9 @@ def tile_bytes(rows: int, value_dim: int) -> int:
 def attention_scratch_bytes(key_dim: int, value_dim: int) -> int:
     """Bytes of a thread's scratch, at most: queries, two sets of scores, results, keys and values of a chunk."""
     rows = TILE_ROWS * PREFILL_TILES
-    panels = CHUNK * (key_dim + padded(value_dim)) * 4
-    return (
-        rows * key_dim * 4 + 2 * TILE_ROWS * CHUNK * 4 + PREFILL_TILES * tile_bytes(TILE_ROWS, value_dim) + panels
-    )
+    panels = CHUNK * (key_dim + 1 + padded(value_dim)) * 4
+    scores = 2 * TILE_ROWS * CHUNK * 4
+    return rows * (key_dim + 1) * 4 + scores + PREFILL_TILES * tile_bytes(TILE_ROWS, value_dim) + panels
 
 
 def decode_rows(group: int) -> int:

@@ -40,6 +40,7 @@ from engine.kernels.cpu.layouts import (
 )
 from engine.kernels.cpu.rows import first_row, load_part, store_part
 from engine.kernels.cpu.simd import (
+    at_least,
     exp,
     fma,
     inline,
@@ -47,7 +48,6 @@ from engine.kernels.cpu.simd import (
     load_f32,
     load_i32,
     load_i64,
-    maximum,
     reduce_add,
     reduce_max,
     splat_f32x16,
@@ -68,7 +68,7 @@ def softmax_row(x, out, count):  # type: ignore[no-untyped-def]
     """Softmax of ``count`` values."""
     top = splat_f32x16(LEAST)
     for i in range(0, count, 16):
-        top = maximum(top, keep_lanes(load_part(x + i * 4, count - i), count - i, LEAST))
+        top = at_least(keep_lanes(load_part(x + i * 4, count - i), count - i, LEAST), top)
     top = splat_f32x16(reduce_max(top))
     total = zeros_f32x16()
     for i in range(0, count, 16):
@@ -91,28 +91,30 @@ def sigmoid_row(x, out, count):  # type: ignore[no-untyped-def]
 
 @inline
 def best_of(scores, count):  # type: ignore[no-untyped-def]
-    """Index of the largest of ``count`` values, the first of equal ones."""
+    """Index of the largest of ``count`` values, the first of equal ones; of a NaN where there is one."""
     best, top = 0, load_f32(scores)
     for i in range(1, count):
         value = load_f32(scores + i * 4)
-        if value > top:
+        if value > top or np.isnan(value):
             best, top = i, value
     return best
 
 
 @inline
 def keep_groups(scores, sums, experts, groups, used_groups):  # type: ignore[no-untyped-def]
-    """Take all but the best groups, by the sum of their two best scores, out of the choice."""
+    """Take all but the best groups, by the sum of their two best scores, out of the choice; a NaN is the best."""
     size = experts // groups
     for group in range(groups):
-        first, second = LEAST, LEAST
+        first, second, damage = LEAST, LEAST, np.float32(0)
         for i in range(group * size, (group + 1) * size):
             value = load_f32(scores + i * 4)
-            if value > first:
+            if np.isnan(value):
+                damage = value
+            elif value > first:
                 first, second = value, first
             elif value > second:
                 second = value
-        store_f32(sums + group * 4, first + second)
+        store_f32(sums + group * 4, first + second + damage)
     for _ in range(used_groups):
         store_f32(sums + best_of(sums, groups) * 4, np.float32(2) * LEAST)
     for group in range(groups):
@@ -144,10 +146,13 @@ def choose(op, logits, work, ids, weights, is_sigmoid, is_of_chosen):  # type: i
     total = np.float32(0)
     for rank in range(used):
         best = best_of(scores, experts)
+        score = load_f32(scores + best * 4)
         store_f32(scores + best * 4, np.float32(2) * LEAST)
         expert = best // divisor
         store_i32(ids + rank * 4, np.int32(expert))
         weight = load_f32(logits + best * 4) if is_of_chosen else load_f32(gated + expert * 4)
+        if np.isnan(score):  # of a damaged bias, which only the choice sees
+            weight = score
         store_f32(weights + rank * 4, weight)
         total += weight
     if is_of_chosen:

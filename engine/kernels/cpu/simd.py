@@ -6,7 +6,8 @@ instruction set of its own, the int8 dot products, is in ``dot.py``. Knows nothi
 
 A vector lives in registers only: a local variable or an argument of an ``inline`` function, never an array
 element. Addresses are int64 byte addresses and need no alignment unless said otherwise. All float arithmetic is
-"fast": order of sums is free, NaN and infinity have no meaning.
+"fast": the order of sums is free, and zeros have no sign. NaN and infinity keep their meaning: weights of a damaged
+file must show in the logits.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, register_model
 
+from engine.kernels.cpu.compiler import FAST as FAST
 from engine.kernels.cpu.emulation import emulation
 from engine.kernels.cpu.inline import inline as inline
 from engine.kernels.cpu.inline import with_arity
 
 Emit = Callable[..., Any]  # (IRBuilder, *LLVM values) -> LLVM value, or None for a procedure
 
-FAST = ("fast",)
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F16, F32 = ir.HalfType(), ir.FloatType()
 _ELEMENTS = {"i8": I8, "i16": I16, "i32": I32, "i64": I64, "f16": F16, "f32": F32}
@@ -307,8 +308,28 @@ def _llvm_on_floats(name: str, arity: int) -> Any:
 
 
 fma = _llvm_on_floats("fma", 3)  # a * b + c
-maximum, minimum = _llvm_on_floats("maxnum", 2), _llvm_on_floats("minnum", 2)
 absolute, round_even, square_root = (_llvm_on_floats(name, 1) for name in ("fabs", "rint", "sqrt"))
+
+
+def _hold(b: Any, x: Any, bound: Any, comparison: str) -> Any:
+    """``bound`` where it compares so with ``x``, else ``x``: one instruction on x86, which keeps a NaN of ``x``."""
+    return b.select(b.fcmp_ordered(comparison, bound, x), bound, x)
+
+
+def _two_floats(emit: Emit) -> Any:
+    def resolve(x: Any, y: Any) -> Any:
+        return (x, (x, y), emit) if isinstance(x, Vector) and x == y and x.element == "f32" else None
+
+    return generic(resolve, 2)
+
+
+# at_least(x, bound), at_most(x, bound): x, or the bound where x lies beyond it. A NaN of x stays one.
+at_least = _two_floats(lambda b, x, bound: _hold(b, x, bound, ">"))
+at_most = _two_floats(lambda b, x, bound: _hold(b, x, bound, "<"))
+
+
+# keep_order(sum): the same, but nothing added to it is added to something else first, as fast arithmetic may.
+keep_order = define(F32X16, [F32X16], keep_order_value)
 
 
 def _reduce(name: str, element: str, start: bool = False) -> Any:
@@ -324,7 +345,7 @@ def _reduce(name: str, element: str, start: bool = False) -> Any:
 
 
 reduce_add = _reduce("fadd", "f32", start=True)
-reduce_max = _reduce("fmax", "f32")
+reduce_max = _reduce("fmax", "f32")  # a NaN is passed over
 reduce_add_i32 = _reduce("add", "i32")
 
 
@@ -339,15 +360,16 @@ keep_lanes = define(F32X16, [F32X16, types.int64, types.float32], _emit_keep_lan
 
 # exp(x) = 2^n * exp(r) with n = round(x / ln 2): |r| <= ln(2) / 2. ln 2 is split in two so that n * ln 2 is exact
 # in its high part; the polynomial is Cephes' expf (error below 2 units in the last place). x is clamped where 2^n
-# would leave the normal floats, so exp(-inf) gives 1e-38.
+# would leave the normal floats, and below the result is 0, so that what attention hides counts for nothing.
 _EXP_TERMS = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 
 
 def _emit_exp(b: Any, x: Any) -> Any:
     floats, integers = x.type, ir.VectorType(I32, x.type.count)
     suffix = f"v{floats.count}f32"
-    x = call_llvm(b, f"llvm.maxnum.{suffix}", floats, [x, constant(floats, -87.0)], FAST)
-    x = call_llvm(b, f"llvm.minnum.{suffix}", floats, [x, constant(floats, 88.0)], FAST)
+    least = constant(floats, -87.0)
+    is_zero = b.fcmp_ordered("<", x, least)
+    x = _hold(b, _hold(b, x, least, ">"), constant(floats, 88.0), "<")
     power = b.fmul(x, constant(floats, 1.4426950408889634), flags=FAST)
     power = call_llvm(b, f"llvm.rint.{suffix}", floats, [power])
     rest = fma_value(b, power, constant(floats, -0.693145751953125), x)
@@ -358,7 +380,8 @@ def _emit_exp(b: Any, x: Any) -> Any:
     square = b.fmul(rest, rest, flags=FAST)
     value = fma_value(b, value, square, b.fadd(rest, constant(floats, 1.0), flags=FAST))
     exponent = b.add(b.fptosi(power, integers), constant(integers, 127))
-    return b.fmul(value, b.bitcast(b.shl(exponent, constant(integers, 23)), floats), flags=FAST)
+    result = b.fmul(value, b.bitcast(b.shl(exponent, constant(integers, 23)), floats), flags=FAST)
+    return b.select(is_zero, ir.Constant(floats, None), result)
 
 
 exp = generic(lambda x: (x, (x,), _emit_exp) if isinstance(x, Vector) and x.element == "f32" else None, 1)

@@ -31,7 +31,7 @@ from engine.kernels.cpu.layouts import (
 )
 from engine.kernels.cpu.norm import mean, mean_square, variance
 from engine.kernels.cpu.rows import count_rows, first_row, load_part, store_part
-from engine.kernels.cpu.simd import fma, load_f32, load_i64, maximum, splat_f32x16, zeros_f32x16
+from engine.kernels.cpu.simd import at_least, fma, load_f32, load_i64, splat_f32x16, zeros_f32x16
 
 _LEAST_SQUARE = np.float32(1e-30)
 
@@ -97,4 +97,4 @@ def keep_largest(op: int, step: int, thread: int, num_threads: int) -> None:
         of_sample = np.float32(width) / np.float32(max(width - 1, 1))
         cutoff = splat_f32x16(center + factor * np.sqrt(variance(x, width, center) * of_sample))
         for i in range(0, width, 16):
-            store_part(out + i * 4, maximum(load_part(x + i * 4, width - i) - cutoff, zeros_f32x16()), width - i)
+            store_part(out + i * 4, at_least(load_part(x + i * 4, width - i) - cutoff, zeros_f32x16()), width - i)

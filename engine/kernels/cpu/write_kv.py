@@ -24,16 +24,14 @@ from engine.kernels.cpu.layouts import (
     WRITE_VALUE_HEAD_BYTES,
     WRITE_VALUES,
 )
+from engine.kernels.cpu.quantize import largest_magnitude
 from engine.kernels.cpu.rows import first_row, load_part
 from engine.kernels.cpu.simd import (
-    absolute,
     inline,
     load_f16,
     load_f32,
     load_i32,
     load_i64,
-    maximum,
-    reduce_max,
     round_even,
     splat_f32x16,
     store_f16,
@@ -42,7 +40,6 @@ from engine.kernels.cpu.simd import (
     store_u8x16,
     to_i32x16,
     to_u8x16,
-    zeros_f32x16,
 )
 from engine.kernels.cpu.step_state import KV_SLOTS, NUM_TOKENS
 
@@ -67,10 +64,8 @@ def write_value_f16(value: int, dim: int, values: int, slot: int) -> None:
 @inline
 def store_scale(x: int, count: int, place: int) -> Any:
     """Store the scale of a group of ``count`` values; returns 1 / scale as it was stored, 0 for a scale of 0."""
-    largest = zeros_f32x16()
-    for i in range(0, count, 16):
-        largest = maximum(largest, absolute(load_part(x + i * 4, count - i)))
-    store_f16(place, reduce_max(largest) * np.float32(1.0 / 127.0))
+    largest = largest_magnitude(load_part(x, count), load_part(x + 64, max(count - 16, 0)))
+    store_f16(place, largest * np.float32(1.0 / 127.0))
     scale = load_f16(place)
     return np.float32(1.0) / scale if scale > np.float32(0.0) else np.float32(0.0)
 

@@ -68,7 +68,7 @@ def attention(program: Program, op: Attention) -> None:
     keys, values = program.kv_store.keys[op.kv_layer], program.kv_store.values[op.kv_layer]
     group = op.num_heads // layer.num_kv_heads
     num_partials = slots.MAX_SPLIT_SLICES * slots.MAX_SPLIT_ITEMS
-    partial_bytes = slots.PREFILL_TILES * slots.tile_bytes(slots.TILE_ROWS, layer.value_dim)
+    partial_bytes = slots.tile_bytes(slots.TILE_ROWS, layer.value_dim)  # none of a prompt, which is read whole
     operands: Operands = {
         slots.ATTENTION_QUERY: memory.buffer(op.query),
         slots.ATTENTION_OUT: memory.buffer(op.out),

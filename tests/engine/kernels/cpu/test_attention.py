@@ -1,75 +1,17 @@
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
 from engine.config import KVType
 from engine.kernels.backend import SequenceSlice
-from engine.kernels.cpu import CpuBackend, kv_bytes_per_block
-from engine.kernels.definitions import attend, round_q8_0
-from engine.model.plan import Attention, Buffer, KVLayer, WriteKV
-from tests.engine.kernels.cpu.support import Floats, fill, plan_of, vector
-
-NUM_BLOCKS = 160
-
-
-class Layer:
-    """One attention layer on the CPU backend, and what the reference makes of the same numbers."""
-
-    def __init__(
-        self,
-        heads: int,
-        kv_heads: int,
-        key_dim: int,
-        value_dim: int,
-        num_threads: int = 2,
-        kv_type: KVType = "f16",
-        **options,
-    ) -> None:
-        self.heads, self.kv = heads, KVLayer(kv_heads, key_dim, value_dim)
-        self.query = Buffer("query", heads * key_dim)
-        self.key, self.value = Buffer("key", kv_heads * key_dim), Buffer("value", kv_heads * value_dim)
-        self.out = Buffer("out", heads * value_dim)
-        self.op = Attention(0, self.query, self.out, heads, 1.7 / key_dim**0.5, **options)
-        plan = plan_of([WriteKV(0, self.key, self.value), self.op], self.out, [self.kv])
-        self.kv_type = kv_type
-        self.backend = CpuBackend(
-            plan, num_blocks=NUM_BLOCKS, max_batch_tokens=2048, num_threads=num_threads, kv_type=kv_type
-        )
-        self.rng = np.random.default_rng(heads * 1000 + key_dim)
-        self.keys: dict[int, Floats] = {}
-        self.values: dict[int, Floats] = {}
-
-    def step(self, parts: list[tuple[int, int, int, np.ndarray]]) -> None:
-        """Each part is (sequence, start, count, block table): run all in one step, as the reference does."""
-        total = sum(count for _, _, count, _ in parts)
-        query, key, value = (
-            self.rng.standard_normal((total, b.width), np.float32) for b in (self.query, self.key, self.value)
-        )
-        fill(self.backend, {self.query: query, self.key: key, self.value: value})
-        slices = [SequenceSlice(np.zeros(n, np.int32), start, table, "all") for _, start, n, table in parts]
-        result = self.backend.run(slices)
-        row = 0
-        for sequence, start, count, _ in parts:
-            rows = slice(row, row + count)
-            keys, values = self._extend(sequence, start, key[rows], value[rows])
-            expected = attend(query[rows], keys, values, start, self.op)
-            np.testing.assert_allclose(result[rows], expected, rtol=2e-3, atol=2e-3)
-            row += count
-
-    def _extend(self, sequence: int, start: int, key: Floats, value: Floats) -> tuple[Floats, Floats]:
-        def extend(store: dict[int, Floats], rows: Floats, dim: int) -> Floats:
-            rows = rows.reshape(len(rows), -1, dim)
-            rows = round_q8_0(rows) if self.kv_type == "q8_0" else rows.astype(np.float16).astype(np.float32)
-            old = store.get(sequence, rows[:0])[:start]
-            store[sequence] = np.concatenate([old, rows])
-            return store[sequence]
-
-        return extend(self.keys, key, self.kv.key_dim), extend(self.values, value, self.kv.value_dim)
-
-
-def block_table(seed: int, count: int) -> np.ndarray:
-    return np.random.default_rng(seed).permutation(NUM_BLOCKS)[:count].astype(np.int32)
+from engine.kernels.cpu import kv_bytes_per_block
+from engine.kernels.definitions import round_q8_0
+from tests.engine.kernels.cpu.attention_fuzz import check_case, draw_case
+from tests.engine.kernels.cpu.attention_layer import NUM_BLOCKS, Layer, block_table
+from tests.engine.kernels.cpu.support import fill, vector
 
 
 @pytest.mark.parametrize(
@@ -189,3 +131,10 @@ def test_a_bias_by_distance_and_runs_of_positions(options: dict[str, object], kv
     for position in range(675, 679):
         layer.step([(0, position, 1, table)])
     layer.backend.close()
+
+
+def test_random_layers() -> None:
+    """A long run of more: ``python -m tests.engine.kernels.cpu.attention_fuzz``."""
+    rng = random.Random(20)
+    for _ in range(20):
+        check_case(draw_case(rng, (1, 3, 4, 5, 8, 9, 10)))  # of kernels that the tests above have compiled

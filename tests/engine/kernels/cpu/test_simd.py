@@ -7,6 +7,7 @@ import pytest
 from numba import njit, types
 
 from engine.kernels.cpu import dot, dot_tiles, simd
+from engine.kernels.cpu.compiler import FAST
 from engine.kernels.cpu.inline import inline
 
 lookup = dot.lookup([-127, 104, -83, 65, 49, -35, 22, 10, 1, 13, 25, 38, 53, -69, 89, 113], 64)
@@ -28,8 +29,8 @@ def floats(x, out):
     simd.store_f32x16(out, simd.fma(a, b, a - b))
     simd.store_f32x16(out + 64, a * b / (simd.absolute(b) + simd.splat_f32x16(1.0)))
     simd.store_f32x16(out + 128, simd.exp(a))
-    simd.store_f32x16(out + 192, simd.keep_lanes(simd.maximum(a, b), 5, -7.0))
-    simd.store_f32x16(out + 256, simd.to_f32x16(simd.to_i32x16(simd.round_even(simd.minimum(a, b)))))
+    simd.store_f32x16(out + 192, simd.keep_lanes(simd.at_least(a, b), 5, -7.0))
+    simd.store_f32x16(out + 256, simd.to_f32x16(simd.to_i32x16(simd.round_even(simd.at_most(a, b)))))
     simd.store_f32(out + 320, simd.reduce_add(a))
     simd.store_f32(out + 324, simd.reduce_max(a))
     simd.store_f32(out + 328, np.float32(simd.reduce_add_i32(simd.splat_i32x16(3))))
@@ -94,8 +95,25 @@ def test_exp_stays_finite_at_the_ends() -> None:
     out = np.zeros(84, np.float32)
     floats(x.ctypes.data, out.ctypes.data)
     assert np.isfinite(out[32:48]).all()
-    assert (out[32:34] < 2e-38).all()
+    assert (out[32:34] == 0).all()
     assert out[34] == 1
+
+
+@njit(types.void(types.int64, types.int64), error_model="numpy", fastmath=set(FAST))
+def bounded(x, out):
+    a, bound = simd.load_f32x16(x), simd.load_f32x16(x + 64)
+    simd.store_f32x16(out, simd.at_least(a, bound))
+    simd.store_f32x16(out + 64, simd.at_most(a, bound))
+    simd.store_f32x16(out + 128, simd.exp(a))
+
+
+def test_a_nan_passes_every_bound_and_the_exponential() -> None:
+    x = np.array([*[np.nan] * 8, *range(8), *[0.5] * 16], np.float32)
+    out = np.zeros(48, np.float32)
+    bounded(x.ctypes.data, out.ctypes.data)
+    np.testing.assert_array_equal(out[:16], [*[np.nan] * 8, 0.5, *range(1, 8)])
+    np.testing.assert_array_equal(out[16:32], [*[np.nan] * 8, 0, *[0.5] * 7])
+    np.testing.assert_allclose(out[32:], np.exp(x[:16]), rtol=1e-6)
 
 
 def test_narrow_floats(x: np.ndarray) -> None:
