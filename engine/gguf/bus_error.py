@@ -6,6 +6,7 @@ It is loaded from the cache of object files like a kernel, so that a start holds
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import signal
 import sys
 from typing import Final
@@ -22,6 +23,7 @@ _ADDRESS_OFFSET: Final = 24 if _IS_MACOS else 16  # of si_addr
 _SENT_CODES: Final = 0x10000  # codes from here on, and those below 1, are of signals that a process sent
 _SA_SIGINFO: Final = 0x40 if _IS_MACOS else 0x4
 _SA_ONSTACK: Final = 0x1 if _IS_MACOS else 0x0800_0000
+_SA_RESETHAND: Final = 0x4 if _IS_MACOS else -0x8000_0000
 _MAP_ANONYMOUS: Final = 0x1000 if _IS_MACOS else 0x20
 _SIGBUS: Final = int(getattr(signal, "SIGBUS", 0))
 _MAP_PRIVATE, _MAP_FIXED, _PROT_READ = 0x2, 0x10, 0x1
@@ -52,6 +54,9 @@ class Handler:
         """``slots`` [mappings, 3] holds begin, end and damage of each, and is never freed."""
         self._library = ctypes.CDLL(None)
         self._previous, self._default = _SignalAction(), _SignalAction()  # all zeros is SIG_DFL
+        self._there = _SignalAction()
+        self._to_there, self._sigaction = ctypes.byref(self._there), self._library.sigaction
+        self._keeps_faulthandler = False
         self._has_passed_on = np.zeros(1, np.int64)
         self._address = load_assembly(_SYMBOL, _CODE.format(**_NUMBERS))
         words: list[ctypes.c_int64 | int] = [
@@ -65,10 +70,27 @@ class Handler:
         (ctypes.c_int64 * len(words)).from_address(address_of(_WORDS))[:] = words
 
     def install(self) -> bool:
-        """Take the place of the handler there is, which is kept."""
+        """Take the place of the handler there is, which is kept; nothing where that is this one already.
+
+        Whoever enables or disables faulthandler later puts another in its place, and so may a library: to be called
+        again before the guard is relied on. Once faulthandler is disabled, its handler does nothing and lets the
+        fault come again: it is kept no longer, and until that is noticed gets one try.
+        """
+        there = self._there
+        if self._sigaction(_SIGBUS, None, self._to_there) != 0:
+            return False
+        if there.handler == self._address:
+            if self._keeps_faulthandler and not faulthandler.is_enabled():
+                self._keep(_SignalAction())
+            return True
+        there.flags |= _SA_RESETHAND
+        self._keep(there)
         action = _SignalAction(handler=self._address, flags=_SA_SIGINFO | _SA_ONSTACK)
-        before = ctypes.byref(self._previous)
-        return bool(self._library.sigaction(_SIGBUS, ctypes.byref(action), before) == 0)
+        return bool(self._sigaction(_SIGBUS, ctypes.byref(action), None) == 0)
+
+    def _keep(self, action: _SignalAction) -> None:
+        ctypes.memmove(ctypes.byref(self._previous), ctypes.byref(action), ctypes.sizeof(action))
+        self._keeps_faulthandler = faulthandler.is_enabled()
 
     def _function(self, name: str) -> int:
         return ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value or 0

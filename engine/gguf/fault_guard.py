@@ -4,7 +4,8 @@ The system then sends SIGBUS to the thread that touched the page, inside a kerne
 process without a handler ends. The handler here is machine code without Python: where the address lies in a guarded
 mapping, it puts a mapping of zeros over the whole of it and sets the mapping's flag, and the reader goes on, with
 values that nobody may use. Whoever reads looks at ``Guard.is_damaged`` afterwards. Every other bus error takes the
-way it had before.
+way it had before. Where another handler was put in its place meanwhile, as faulthandler's when it is enabled, the
+next mapping and the next look at ``is_damaged`` put it first again: the engine looks after every step.
 
 Windows needs no handler against shortened files, for it lets nobody shorten a mapped one; that a page cannot be
 read from its disk is an exception there that machine code without unwind tables cannot take, and ends the process.
@@ -13,6 +14,7 @@ read from its disk is an exception there that machine code without unwind tables
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
 import mmap
 import sys
@@ -25,7 +27,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from engine.gguf.bus_error import Handler
 
-MAX_MAPPINGS: Final = 1024  # guarded at a time; those beyond are not
+MAX_MAPPINGS: Final = 1024  # at a time; those beyond are refused
 
 _log = logging.getLogger(__name__)
 
@@ -34,12 +36,16 @@ class Guard:
     """Guards one mapping from its making until ``release``, which comes after the mapping is gone."""
 
     def __init__(self, begin: int, num_bytes: int) -> None:
+        """Raises OSError where too many mappings are guarded already."""
         self._index = _TABLE.take(begin, begin + -(-num_bytes // mmap.PAGESIZE) * mmap.PAGESIZE)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a part could not be read, so that all of the mapping is zeros now."""
-        return self._index is not None and _TABLE.is_damaged(self._index)
+        """Whether a part could not be read, so that all of the mapping is zeros now; renews the guard."""
+        if self._index is None:
+            return False
+        _TABLE.renew()
+        return _TABLE.is_damaged(self._index)
 
     def release(self) -> None:
         """Guard it no longer; a second call does nothing."""
@@ -59,17 +65,26 @@ class _Table:
         self._has_tried = False
 
     def take(self, begin: int, end: int) -> int | None:
-        """Index of a slot for the mapping; None where it cannot be guarded."""
+        """Index of a slot for the mapping; None on a system where none can be guarded."""
         with self._lock:
             if not self._has_tried:
                 self._has_tried = True
                 self._handler = _install(self._slots)
-            if self._handler is None or not self._free:
+            if self._handler is None:
                 return None
+            if not self._free:
+                raise OSError(errno.EMFILE, f"{MAX_MAPPINGS:,} files are mapped already")
+            self._handler.install()
             index = self._free.pop()
             self._slots[index] = 0, end, 0
             self._slots[index, 0] = begin  # last, for it makes the slot count
             return index
+
+    def renew(self) -> None:
+        """Put the handler first again."""
+        if self._handler is not None:
+            with self._lock:
+                self._handler.install()
 
     def is_damaged(self, index: int) -> bool:
         return bool(self._slots[index, 2])

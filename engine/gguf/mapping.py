@@ -32,9 +32,9 @@ class MappedFile(mmap.mmap):
         """Raises OSError where it cannot be mapped, ValueError where it is empty."""
         mapped = super().__new__(cls, file.fileno(), 0, access=mmap.ACCESS_READ)
         mapped.path = path
+        mapped._guard = Guard(np.frombuffer(mapped, np.uint8).ctypes.data, len(mapped))
         mapped._descriptor = os.dup(file.fileno())
         mapped._changed_ns = os.fstat(mapped._descriptor).st_mtime_ns
-        mapped._guard = Guard(np.frombuffer(mapped, np.uint8).ctypes.data, len(mapped))
         return mapped
 
     def check_readable(self) -> None:

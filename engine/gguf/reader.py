@@ -6,6 +6,7 @@ Knows files and shards. Does not know architectures or what tensors and keys mea
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -258,6 +259,8 @@ def _map(path: Path) -> MappedFile:
 def _unreadable(path: Path, error: OSError | ValueError) -> ModelFileError:
     if isinstance(error, PermissionError):
         return ModelFileError(path, "the file cannot be read: permission is denied; check who may read it")
+    if getattr(error, "errno", None) in {errno.EMFILE, errno.ENFILE}:
+        return ModelFileError(path, "too many files are open to read this one; eject models or end other programs")
     reason = getattr(error, "strerror", None) or str(error)
     return ModelFileError(path, f"the file cannot be read ({reason}); check the disk and the path")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from engine.errors import ModelFileError, TruncatedFileError
-from engine.gguf import fault_guard
+from engine.gguf import fault_guard, open_model
 from engine.gguf.mapping import MappedFile
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody shorten a mapped file")
@@ -82,16 +82,22 @@ _CHILD = """
 import ctypes, faulthandler, mmap, os, signal, sys
 from pathlib import Path
 from engine.gguf.mapping import MappedFile
-order, way, path = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-if order == "before":
+order, way, path = sys.argv[1].split(), sys.argv[2], Path(sys.argv[3])
+if order[0] == "enable":
     faulthandler.enable()
 with open(path, "rb") as file:
     mapped = MappedFile(path, file)
     others = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-if order == "after":
-    faulthandler.enable()
+for word in order[order.index("map") + 1 :]:
+    if word == "look":
+        mapped.check_unchanged()
+    elif word == "map":
+        with open(path, "rb") as file:
+            MappedFile(path, file)
+    else:
+        getattr(faulthandler, word)()
 os.truncate(path, 0)
-if order != "after":
+if not order[-1].endswith("able"):
     assert mapped[0] == 0
 if way == "fault":
     others[0]
@@ -101,7 +107,13 @@ else:
 
 
 @pytest.mark.parametrize("way", ["fault", "sent"])
-@pytest.mark.parametrize("order", ["before", "after", "never"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        *("map", "enable map", "map enable", "map enable look", "map enable map"),
+        *("enable map disable look", "map enable look disable look", "map enable look disable enable look"),
+    ],
+)
 def test_a_fault_of_another_mapping_ends_the_process_as_before(order: str, way: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"\1" * PAGE)
@@ -109,4 +121,15 @@ def test_a_fault_of_another_mapping_ends_the_process_as_before(order: str, way: 
         [sys.executable, "-c", _CHILD, order, way, str(path)], capture_output=True, text=True, timeout=60
     )
     assert result.returncode == -signal.SIGBUS, result.stderr
-    assert result.stderr.count("Fatal Python error: Bus error") == (order != "never")
+    is_enabled = "enable" in order.partition("disable")[2 if "disable" in order else 0].split()
+    assert result.stderr.count("Fatal Python error: Bus error") == is_enabled
+
+
+def test_more_mappings_than_can_be_guarded_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fault_guard._TABLE, "_free", fault_guard._TABLE._free[-1:])
+    first = _mapped(tmp_path / "a")
+    (tmp_path / "b.gguf").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(ModelFileError, match=r"too many files are open .*; eject models"):
+        open_model(tmp_path / "b.gguf")
+    first.close()
+    _mapped(tmp_path / "b").close()
