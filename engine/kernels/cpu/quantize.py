@@ -12,6 +12,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from engine.kernels.cpu.dot_tiles import transpose_4
 from engine.kernels.cpu.formats import (
     GROUP,
     HAS_UNITS,
@@ -27,13 +28,16 @@ from engine.kernels.cpu.formats import (
 from engine.kernels.cpu.operands import QUANTIZE_ACTIVATION, QUANTIZE_ROWS_KIND, QUANTIZE_WIDTH, QUANTIZE_X
 from engine.kernels.cpu.simd import (
     F32,
+    F32X4,
     F32X16,
     I16,
     I16X16,
     I32,
     I32X4,
+    I32X8,
     I32X16,
     U8X16,
+    U8X32,
     call_llvm,
     constant,
     define,
@@ -41,6 +45,7 @@ from engine.kernels.cpu.simd import (
     load_f32,
     load_f32x16,
     load_i64,
+    load_value,
     pointer,
     reduce_add_i32,
     round_even,
@@ -92,6 +97,60 @@ minus_pairs = define(types.int32, [U8X16], _emit_minus_pairs)
 add_pairs = define(types.int32, [types.int32, types.int32], _emit_add_pairs)
 # store_quads(address, stride, vector): four pieces of four bytes, ``stride`` apart.
 store_quads = define(types.void, [types.int64, types.int64, U8X16], _emit_store_quads)
+
+
+def _emit_quantize_4(
+    b: Any, x: Any, row_bytes: Any, q: Any, scales: Any, sums: Any, half_sums: Any, *rest: Any
+) -> None:
+    """The four tokens' bytes are transposed to the order of a tile first: then each instruction serves them all."""
+    bias, half_bias = rest
+    largest: Any = ir.Constant(F32X4.llvm, ir.Undefined)
+    tokens = []
+    for token in range(4):
+        here = b.add(x, b.mul(row_bytes, row_bytes.type(token)))
+        tokens.append([load_value(b, here, F32X16.llvm, offset) for offset in (0, 64)])
+        largest = b.insert_element(largest, _emit_largest(b, *tokens[-1]), I32(token))
+    zero = ir.Constant(F32X4.llvm, None)
+    quotient = b.fdiv(constant(F32X4.llvm, 127.0), largest)
+    inverse = b.select(b.fcmp_ordered(">", largest, zero), quotient, zero)
+    scale = b.fmul(largest, constant(F32X4.llvm, 1.0 / 127.0))
+    rows = [_round_32(b, parts, shuffle_value(b, inverse, [token] * 8)) for token, parts in enumerate(tokens)]
+    pairs = None
+    for index, column in enumerate(transpose_4(b, rows)):
+        for half in range(2):
+            place = b.add(q, q.type(16 * (index + 4 * half)))
+            _store_4(b, place, shuffle_value(b, column, range(4 * half, 4 * half + 4)))
+        arguments = [constant(U8X32.llvm, 1), b.bitcast(column, U8X32.llvm)]
+        products = call_llvm(b, "llvm.x86.avx2.pmadd.ub.sw", I16X16.llvm, arguments)
+        pairs = products if pairs is None else b.add(pairs, products)
+    both = call_llvm(b, "llvm.x86.avx2.pmadd.wd", I32X8.llvm, [pairs, constant(I16X16.llvm, 1)])
+    minus = b.neg(pairs)
+    halves = [range(first, first + 4) for first in (0, 4)]
+    minus_halves = [shuffle_value(b, minus, range(first, first + 8)) for first in (0, 8)]
+    sum_halves = [shuffle_value(b, both, half) for half in halves]
+    _store_4(b, scales, scale)
+    _store_4(b, sums, b.fmul(scale, b.sitofp(b.add(*sum_halves), F32X4.llvm)))
+    _store_4(b, bias, b.add(*minus_halves))
+    for half in range(2):
+        offset = half_sums.type(16 * half)
+        _store_4(b, b.add(half_sums, offset), b.fmul(scale, b.sitofp(sum_halves[half], F32X4.llvm)))
+        _store_4(b, b.add(half_bias, offset), minus_halves[half])
+
+
+def _round_32(b: Any, parts: Any, inverse: Any) -> Any:
+    """32 float32 times ``inverse`` as bytes, in <8 x i32>."""
+    eights = [shuffle_value(b, part, range(first, first + 8)) for part in parts for first in (0, 8)]
+    rounded = [call_llvm(b, "llvm.x86.avx.cvt.ps2dq.256", I32X8.llvm, [b.fmul(x, inverse)]) for x in eights]
+    halves = [shuffle_value(b, rounded[k], range(16), rounded[k + 1]) for k in (0, 2)]
+    return b.bitcast(b.trunc(shuffle_value(b, halves[0], range(32), halves[1]), U8X32.llvm), I32X8.llvm)
+
+
+def _store_4(b: Any, address: Any, value: Any) -> None:
+    b.store(value, pointer(b, address, value.type), align=4)
+
+
+# quantize_4(x, row_bytes, q, scales, sums, half_sums, bias, half_bias): a block of 4 tokens, ``row_bytes`` apart.
+quantize_4 = define(types.void, [types.int64] * 8, _emit_quantize_4)
 
 
 @inline
@@ -176,6 +235,18 @@ def _quantize_tile_block(x: int, exists: bool, padded: int, tile: int, token: in
 
 
 @inline
+def _quantize_tile_of_4(x: int, row_bytes: int, padded: int, tile: int, block: int) -> None:
+    """Block ``block`` of all tokens of a tile, on AVX2."""
+    num_blocks, row = padded // 32, 4 * TOKEN_TILE
+    q, scales = tile + 8 * row * block, tile + padded * TOKEN_TILE + row * block
+    sums = scales + num_blocks * row
+    half_sums = sums + num_blocks * row + row * block
+    bias = half_sums + 2 * num_blocks * row - row * block
+    half_bias = bias + num_blocks * row + row * block
+    quantize_4(x, row_bytes, q, scales, sums, half_sums, bias, half_bias)
+
+
+@inline
 def quantize_int8_rows(op: int, rows: int, few: int, thread: int, num_threads: int) -> None:
     """QUANTIZE to INT8 of ``rows`` rows, up to ``few`` as few; threads share out blocks of tokens, or of tiles."""
     x, out = load_i64(op + 8 * QUANTIZE_X), load_i64(op + 8 * QUANTIZE_ACTIVATION)
@@ -198,6 +269,10 @@ def quantize_int8_rows(op: int, rows: int, few: int, thread: int, num_threads: i
         items = (rows + TOKEN_TILE - 1) // TOKEN_TILE * num_blocks
         for item in range(items * thread // num_threads, items * (thread + 1) // num_threads):
             tile, block = item // num_blocks, item % num_blocks
+            if HAS_UNITS and (tile + 1) * TOKEN_TILE <= rows:
+                source = x + 4 * (width * tile * TOKEN_TILE + 32 * block)
+                _quantize_tile_of_4(source, 4 * width, padded, out + tile_bytes * tile, block)
+                continue
             for token in range(TOKEN_TILE):
                 row = tile * TOKEN_TILE + token
                 source = x + 4 * (width * row + 32 * block)
