@@ -240,6 +240,7 @@ def _cost(source: str, block: Block) -> int:
     inside = [child for token in block.tokens for child in token.children or ()]
     num_formulas = sum(child.type.startswith("math") for child in inside)
     num_unmatched = abs(source.count("[") - source.count("]"))  # the end of each is looked for
+    num_unmatched += max(0, source.count("](") - source.count(")"))
     marked = len(source) + _MARK_COST * sum(map(source.count, _MARKS)) + _BRACKET_COST * num_unmatched
     return max(marked, _TOKEN_COST * (len(block.tokens) + len(inside)) + _FORMULA_COST * num_formulas)
 
