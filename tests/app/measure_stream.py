@@ -2,7 +2,7 @@
 
 The same answer is generated in turns with nobody but a counter listening, and in the window, where it is streamed
 into the transcript. Prints the tokens a second of both, as the engine measured them, and the processor time that
-the GUI thread took for a token.
+the GUI thread took for a token, in all and between the first piece and the last, which the engine feels.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class Stream:
         self.window.show()
         self._finished: list[RequestFinished] = []
         self._began_s = self._work_s = 0.0
+        self._moments: list[float] = []  # of the pieces that were shown, in processor time
+        self.context.controller.delta.connect(lambda *_delta: self._moments.append(time.thread_time()))
         self.context.client.request_finished.connect(self._finished.append)
         self.context.start(model)
         wait_for(lambda: self.context.controller.model_info is not None and self.context.is_complete, 120)
@@ -81,8 +83,14 @@ class Stream:
         """What the GUI thread computed for the last answer."""
         return self._work_s * 1000
 
+    @property
+    def pieces_ms(self) -> float:
+        """What of it lies between the first and the last piece."""
+        return (self._moments[-1] - self._moments[0]) * 1000
+
     def _next(self) -> RequestFinished:
         self._finished.clear()
+        self._moments.clear()
         loop = QEventLoop()  # not a wait that looks again and again, which would be work of its own
         self.context.client.request_finished.connect(loop.quit)
         loop.exec()
@@ -104,18 +112,20 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fireside-measure-") as folder:
         stream = Stream(Path(folder), options.model, options.tokens)
         stream.in_window(), stream.alone()  # both once to warm up
-        alone, shown, works = [], [], []
+        alone, shown, works, pieces = [], [], [], []
         for _ in range(options.rounds):
             alone.append(stream.alone().stats.tokens_per_second)
             stats = stream.in_window().stats
             works.append(stream.work_ms / stats.num_completion_tokens)
+            pieces.append(stream.pieces_ms / stats.num_completion_tokens)
             shown.append(stats.tokens_per_second)
         costs = sorted(1 - seen / free for seen, free in zip(shown, alone))
         print(f"alone     {statistics.median(alone):7.1f} tokens/s")
         print(f"shown     {statistics.median(shown):7.1f} tokens/s while the answer is streamed into the window")
         middle, least, most = statistics.median(costs), costs[0], costs[-1]
         print(f"cost      {middle:7.1%}  in the middle of {len(costs)} rounds, {least:.1%} to {most:.1%} (< 3 %)")
-        print(f"work      {statistics.median(works):7.2f} ms  of the GUI thread for a token")
+        print(f"work      {statistics.median(works):7.2f} ms  of the GUI thread for a token, from the question on")
+        print(f"pieces    {statistics.median(pieces):7.2f} ms  of it between the first piece and the last")
         stream.window.close()
         stream.context.close()
         application.processEvents()
