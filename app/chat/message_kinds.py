@@ -16,8 +16,8 @@ from app.theme import Theme
 from engine.protocol import Role
 
 if TYPE_CHECKING:
+    from app.chat.alive_messages import AliveMessages
     from app.chat.message_view import MessageWidget
-    from app.chat.transcript import Transcript
 
 
 def make_message(theme: Theme, view: MessageView) -> MessageWidget:
@@ -35,15 +35,15 @@ def make_message(theme: Theme, view: MessageView) -> MessageWidget:
     return Answer(theme, view)
 
 
-def pass_on(widget: MessageWidget, transcript: Transcript) -> None:
-    """Let ``transcript`` say what the person wants of the message."""
-    widget.asked.connect(transcript.asked)
-    widget.edit_requested.connect(transcript.edit_requested)
-    widget.edit_left.connect(transcript.edit_left)
-    widget.attachment_opened.connect(transcript.attachment_opened)
-    widget.look_requested.connect(transcript.look_requested)
-    widget.results_given.connect(transcript.results_given)
-    widget.notice.connect(transcript.notice)
+def pass_on(widget: MessageWidget, messages: AliveMessages) -> None:
+    """Let ``messages`` say what the person wants of the message."""
+    widget.asked.connect(messages.asked)
+    widget.edit_requested.connect(messages.edit_requested)
+    widget.edit_left.connect(messages.edit_left)
+    widget.attachment_opened.connect(messages.attachment_opened)
+    widget.look_requested.connect(messages.look_requested)
+    widget.results_given.connect(messages.results_given)
+    widget.notice.connect(messages.notice)
 
 
 def num_common(old: Sequence[MessageView], new: Sequence[MessageView]) -> int:

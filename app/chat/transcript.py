@@ -1,23 +1,20 @@
 """The transcript: the messages of one conversation in a reading column that follows the stream.
 
-Only the last messages are alive at first; earlier ones are made when the person scrolls up to them. It follows the
-end only while the person is at the end, and no event but their own moves what they read.
+It follows the end only while the person is at the end, and no event but their own moves what they read.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QApplication, QFrame, QWidget
 
+from app.chat.alive_messages import ALIVE_AT_REST, ALIVE_STEP, GROW_STEP, AliveMessages
 from app.chat.conversation import MessageView
-from app.chat.following_area import FollowingArea
-from app.chat.message_kinds import make_message, message_with, num_common, pass_on
-from app.chat.reading_column import ReadingColumn, ReadingPlace, reading_place
+from app.chat.message_kinds import message_with, num_common
+from app.chat.reading_column import ReadingPlace, reading_place
 from app.chat.selection import TextSelection
 from app.theme import Theme
 from app.translation import tr
@@ -26,65 +23,23 @@ from engine.protocol import Role
 if TYPE_CHECKING:
     from app.chat.message_view import MessageWidget
 
-ALIVE_AT_FIRST = 16
-ALIVE_AT_REST = 60
-ALIVE_STEP = 30
-_GROW_STEP = 1  # one message takes about 10 ms, and typing must not wait for more
-_GROW_EVERY_MS = 2
-GROW_AFTER_MS = 1200  # what is out of sight waits for the first words of a person, and for the imports of a start
-TURN_S = 0.02  # how long messages are made before the event loop gets its turn
-_LOAD_EARLIER_PX = 600
 
-
-class Transcript(FollowingArea):
+class Transcript(AliveMessages):
     """Shows messages; knows no controller.
 
     Attributes:
         selection: over the texts of all messages that are alive.
-
-    Signals:
-        asked(message_id, MessageAction): what the person wants of a message.
-        edit_requested(message_id, text): it was written anew.
-        edit_left: an editor that had the keyboard's focus is gone.
-        attachment_opened(AttachmentRecord): look at its text.
-        look_requested(message_id, offset, word, place): look closer at a word, which is at a place on the screen.
-        results_given(message_id, results): what the functions gave that an answer called.
-        notice(text): something could not be done.
-        shown_changed: messages were made, or one of them has more text.
     """
 
-    asked = Signal(str, object)
-    edit_requested = Signal(str, str)
-    edit_left = Signal()
-    attachment_opened = Signal(object)
-    look_requested = Signal(str, int, str, QPoint)
-    results_given = Signal(str, list)
-    notice = Signal(str)
-    shown_changed = Signal()
-
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self.setObjectName("transcript")
         self.setAccessibleName(tr("Conversation"))
-        self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._messages: list[MessageView] = []
-        self._widgets: list[MessageWidget] = []  # of the last messages but _num_below
-        self._num_below = 0  # messages at the end that are yet to be made: the person reads further up
-        self._num_resting = 0  # so many of them wait until the person comes near
-        self._context_start = ""
         self._place: ReadingPlace | None = None  # while the theme changes; None at the end
-        self._num_wanted = ALIVE_AT_REST  # so many messages are to be alive
-        self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
-        self._grow.setInterval(_GROW_EVERY_MS)
-        self._grow.timeout.connect(self._on_grow)
         self.selection = TextSelection(self, lambda: [view for widget in self._widgets for view in widget.texts])
-        self._column = ReadingColumn(theme)
-        self.setWidget(self._column)
-        self.verticalScrollBar().valueChanged.connect(self._on_value)
         if isinstance(application := QApplication.instance(), QApplication):
             application.focusChanged.connect(self._on_focus_changed)
         self._apply_metrics()
@@ -143,12 +98,6 @@ class Transcript(FollowingArea):
         widget = self.widget_of(message_id)
         if widget is not None:
             widget.set_progress(text)
-
-    def set_context_start(self, message_id: str) -> None:
-        """The model reads from this message on; "" when it reads all of them."""
-        self._context_start = message_id
-        for widget in self._widgets:
-            widget.set_context_line(bool(message_id) and widget.message_id == message_id)
 
     def edit_last(self) -> bool:
         """Edit the person's last message; False when there is none."""
@@ -226,158 +175,10 @@ class Transcript(FollowingArea):
         return y < self.viewport().height() // 3
 
     @property
-    def has_end(self) -> bool:
-        """Whether the last message is alive."""
-        return not self._num_below
-
-    @property
     def reading_id(self) -> str:
         """The id of the message at the upper edge; "" for none."""
         place = reading_place(self._widgets, self.verticalScrollBar().value())
         return place.message_id if place is not None else ""
-
-    @property
-    def widgets(self) -> tuple[MessageWidget, ...]:
-        """The widgets that are alive, in order."""
-        return tuple(self._widgets)
-
-    # ------------------------------------------------------------------------------------------ widgets
-
-    def _insert_widgets(self, views: Sequence[MessageView], *, at_top: bool) -> None:
-        made = [self._make(view) for view in views]
-        first = 0 if at_top else len(self._widgets)
-        for offset, widget in enumerate(made):
-            self._column.insert(first + offset, widget)
-        self._widgets = made + self._widgets if at_top else self._widgets + made
-        last_answer = next((widget for widget in reversed(self._widgets) if not widget.is_own), None)
-        for widget in self._widgets:
-            widget.set_last(widget is last_answer and not self._num_below)
-            widget.set_open(widget is self._widgets[-1] and not self._num_below)
-        self.set_context_start(self._context_start)
-        self._column.settle()
-        if made and not at_top and self.is_following:
-            self._scroll_to_end()
-        self.shown_changed.emit()
-
-    def _make(self, view: MessageView) -> MessageWidget:
-        widget = make_message(self._theme, view)
-        pass_on(widget, self)
-        widget.grown.connect(self._on_grown)
-        return widget
-
-    def _on_grown(self, widget: MessageWidget) -> None:
-        """A message is higher now; what a person reads below it stays where it is."""
-        bar = self.verticalScrollBar()
-        is_above = not self.is_following and not self._is_adjusting and widget.geometry().bottom() < bar.value()
-        before = widget.height()
-        self._column.settle(widget)
-        if is_above and widget.height() != before:
-            bar.setValue(bar.value() + widget.height() - before)
-        self.shown_changed.emit()
-
-    def _drop(self, widget: MessageWidget) -> None:
-        self._column.remove(widget)
-        widget.hide()
-        widget.deleteLater()
-
-    def _clear(self) -> None:
-        for widget in self._widgets:
-            self._drop(widget)
-        self._widgets, self._messages = [], []
-        self._num_below = self._num_resting = 0
-
-    def _let_go(self, num_wanted: int = ALIVE_AT_REST) -> None:
-        """Have no message alive; ``num_wanted`` are to be made again, with all of their text that has come."""
-        streamed = {widget.message_id: widget.current_view for widget in self._widgets}
-        messages = [streamed.get(view.record.id, view) for view in self._messages]
-        self._clear()
-        self._messages, self._num_wanted = messages, num_wanted
-
-    def _leave_below(self, num_below: int, num_asked: int) -> None:
-        """So many messages at the end are not alive, of which ``num_asked`` are made in the next turns."""
-        self._num_below, self._num_resting = num_below, max(0, num_below - num_asked)
-        self._grow.start(0)
-
-    def _reach_end(self, num_below: int) -> None:
-        """Have the last messages alive: what is missing below is made, or jumped over where it is much."""
-        if num_below > ALIVE_STEP:
-            self._let_go()
-            self._show_end()
-        else:
-            self._show_below()
-
-    def widget_of(self, message_id: str) -> MessageWidget | None:
-        """The widget of a message that is alive."""
-        return next((widget for widget in reversed(self._widgets) if widget.message_id == message_id), None)
-
-    def _show_end(self) -> None:
-        """Make as many of the last messages as fill the view, in this turn and the next ones."""
-        self._column.settle()  # without what was let go
-        ends = time.perf_counter() + TURN_S
-        while self.has_room:
-            self._show_earlier(_GROW_STEP)
-            if time.perf_counter() > ends:
-                break
-        self._grow.start(0 if self.has_room else GROW_AFTER_MS)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether messages are missing that would be in sight."""
-        num_wanted = min(ALIVE_AT_FIRST, len(self._messages))
-        return len(self._widgets) < num_wanted and self.verticalScrollBar().maximum() == 0
-
-    def _on_grow(self) -> None:
-        self._grow.setInterval(0 if self.has_room else _GROW_EVERY_MS)
-        if self._num_below > self._num_resting:
-            self._show_below(_GROW_STEP)
-        elif self._num_above <= 0 or len(self._widgets) >= self._num_wanted:
-            self._grow.stop()
-        else:
-            self._show_earlier(_GROW_STEP)
-
-    def _show_earlier(self, step: int) -> None:
-        num_hidden = self._num_above
-        if num_hidden <= 0 or self._is_adjusting:
-            return
-        self._is_adjusting = True
-        bar = self.verticalScrollBar()
-        distance_from_end = bar.maximum() - bar.value()
-        self._insert_widgets(self._messages[max(0, num_hidden - step) : num_hidden], at_top=True)
-        bar.setValue(bar.maximum() - distance_from_end)
-        self._is_adjusting = False
-
-    def _show_below(self, step: int | None = None) -> None:
-        """Make ``step`` of the messages below those that are alive, or all of them."""
-        if self._num_below:
-            views = self._messages[-self._num_below :][:step]
-            self._num_below -= len(views)
-            self._num_resting = min(self._num_resting, self._num_below)
-            self._insert_widgets(views, at_top=False)
-
-    @property
-    def _num_above(self) -> int:
-        """Messages before those that are alive."""
-        return len(self._messages) - self._num_below - len(self._widgets)
-
-    # ------------------------------------------------------------------------------------------ scrolling
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        self._column.fit(self.width())
-        super().resizeEvent(event)
-        if self.is_following:
-            self._scroll_to_end()
-
-    def _on_value(self, value: int) -> None:
-        if value < _LOAD_EARLIER_PX and not self.is_following and self._num_above > 0 and not self._is_adjusting:
-            self._num_wanted = max(self._num_wanted, len(self._widgets) + ALIVE_STEP)
-            self._grow.start(0)
-        is_near_end = value > self.verticalScrollBar().maximum() - _LOAD_EARLIER_PX
-        if is_near_end and self._num_resting and not self._is_adjusting:
-            self._leave_below(self._num_below, ALIVE_STEP)
-
-    def _scroll_to_end(self) -> None:
-        self._column.settle()
-        super()._scroll_to_end()
 
     # ------------------------------------------------------------------------------------------ looks
 
@@ -407,7 +208,7 @@ class Transcript(FollowingArea):
         self._is_adjusting = True
         bar = self.verticalScrollBar()
         while self._num_below:
-            self._show_below(_GROW_STEP)
+            self._show_below(GROW_STEP)
             self._widgets[0].complete()
             if bar.maximum() >= place.offset_in(self._widgets[0]):
                 break

@@ -25,9 +25,9 @@ def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     closing waits for every write."""
     monkeypatch.setattr("app.engine_client.MAX_FRAME_MS", 16)
     monkeypatch.setattr("app.engine_client.FRAME_MS", 16)
-    monkeypatch.setattr("app.chat.transcript.TURN_S", 3600.0)
+    monkeypatch.setattr("app.chat.alive_messages.TURN_S", 3600.0)
     monkeypatch.setattr("app.chat.answer.TURN_S", 3600.0)
-    monkeypatch.setattr("app.chat.transcript.GROW_AFTER_MS", 40)
+    monkeypatch.setattr("app.chat.alive_messages.GROW_AFTER_MS", 40)
     monkeypatch.setattr("app.storage.store.CLOSING_WAIT_S", 60.0)
 
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractSlider, QApplication
 
-from app.chat.transcript import ALIVE_AT_REST
+from app.chat.alive_messages import ALIVE_AT_REST
 from app.context import AppContext
 from app.paths import AppPaths
 from app.storage.conversations import save_conversation, save_message

@@ -6,12 +6,13 @@ from PySide6.QtGui import QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.chat.alive_messages import ALIVE_AT_FIRST, ALIVE_AT_REST, ALIVE_STEP
 from app.chat.answer import Answer
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
 from app.chat.own_message import OwnMessage
 from app.chat.text_view import TextView
-from app.chat.transcript import ALIVE_AT_FIRST, ALIVE_AT_REST, ALIVE_STEP, Transcript
+from app.chat.transcript import Transcript
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
 from engine.protocol import Role
@@ -300,7 +301,7 @@ def test_a_long_chat_opens_with_its_last_messages_and_grows_upwards(
 def test_messages_are_made_in_turns_from_the_end(
     transcript: Transcript, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.chat.transcript.TURN_S", 0.0)
+    monkeypatch.setattr("app.chat.alive_messages.TURN_S", 0.0)
     transcript.show_conversation(_messages(30))
     assert [widget.message_id for widget in transcript.widgets] == ["m29"], "the others wait for their turn"
     assert transcript.has_room
