@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Sequence as Shares
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
 from engine.decoding import Extension, Ranking, extend
 from engine.errors import ContextOverflowError, GenerationError, InvalidParameterError, ModelFileError
-from engine.kernels.backend import Backend, StepInterruptedError
+from engine.kernels.backend import Backend, SequenceSlice, StepInterruptedError
 from engine.protocol import FinishReason
 from engine.scheduler.batch import Batch, ScheduledSequence
 from engine.scheduler.recurrent_states import RecurrentStates
@@ -70,7 +71,7 @@ class Engine:
         checkpoint_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
         self._backend = backend
-        self._running_ids: frozenset[str] = frozenset()  # of the requests in the step
+        self._running: Shares[ScheduledSequence] = ()  # of the step
         self._stops: deque[str | None] = deque(maxlen=8)  # that are to interrupt a step, or the next one
         self.context_length = context_length
         has_states = backend.state_bytes > 0
@@ -124,9 +125,11 @@ class Engine:
 
     @property
     def _is_interrupted(self) -> bool:
-        running_ids, stops = self._running_ids, list(self._stops)
-        is_meant = bool(running_ids) and any(stop is None or stop in running_ids for stop in stops)
-        return is_meant and self._backend.state_bytes == 0
+        stops, running = list(self._stops), self._running
+        if not stops or not running or self._backend.state_bytes > 0:
+            return False
+        running_ids = {share.sequence.request_id.partition("\0")[0] for share in running}
+        return any(stop is None or stop in running_ids for stop in stops)
 
     def step(self) -> list[StepOutput]:
         """Advance the sequences by one batch; one output for each sequence that took part.
@@ -153,20 +156,21 @@ class Engine:
 
     def _run(self, batch: Batch) -> npt.NDArray[np.float32]:
         """Logits of the shares that are computed and sampled, (rows, vocab_size)."""
+        slices: list[SequenceSlice] = []
         for share in batch.scheduled:
             if share.is_sampled and share.sequence.constraint is not None:
                 share.sequence.constraint.prepare()
-        slices = [part for share in batch.scheduled for part in share.slices()]
+            slices += share.slices()
         if not slices:
             return np.empty((0, 0), dtype=np.float32)
         started = time.perf_counter()
-        self._running_ids = frozenset(share.sequence.request_id.partition("\0")[0] for share in batch.scheduled)
+        self._running = batch.scheduled
         try:
             if self._is_interrupted:  # since the last look at the commands
                 raise StepInterruptedError
             logits = self._backend.run(slices)
         finally:
-            self._running_ids = frozenset()
+            self._running = ()
         self._scheduler.observe(batch, time.perf_counter() - started)
         return logits
 
@@ -181,16 +185,16 @@ class Engine:
                 rows, sequence.known_logits = sequence.known_logits[np.newaxis], None
             elif share.is_sampled and sequence.num_completion_tokens == 0:
                 self.prompt_logits.put(sequence.token_ids, rows[-1 - len(share.proposed)])
-            extensions.append(self._extend(share, rows) if share.is_sampled else Extension())
+            if share.is_sampled:
+                choosing = rows[-1 - len(share.proposed) :]
+                extensions.append(extend(sequence, choosing, share.proposed, self.context_length))
+            else:
+                extensions.append(Extension())
             if sequence.probe is not None and len(rows) > 0:
                 num_wrong = len(share.proposed) - extensions[-1].num_accepted
                 first = sequence.num_computed_tokens + share.num_tokens - len(rows)
                 sequence.probe.see(sequence.token_ids, first, rows[: len(rows) - num_wrong])
         return extensions
-
-    def _extend(self, share: ScheduledSequence, rows: npt.NDArray[np.float32]) -> Extension:
-        choosing = rows[-1 - len(share.proposed) :]
-        return extend(share.sequence, choosing, share.proposed, self.context_length)
 
     def _commit(self, batch: Batch, extensions: list[Extension]) -> list[StepOutput]:
         """Keep what was computed of each sequence, and end those that are complete."""

@@ -281,8 +281,9 @@ class Request:
         assert self.sequence is not None, "begun"
         assert self._text is not None, "begun"
         self.num_completion_tokens += 1
-        self._clock.last_token_s = time.perf_counter()
-        self._clock.first_token_s = self._clock.first_token_s or self._clock.last_token_s
+        clock = self._clock
+        clock.last_token_s = time.perf_counter()
+        clock.first_token_s = clock.first_token_s or clock.last_token_s
         events: list[Event] = [self._alternatives(token_id, ranking)] if self._command.logprobs else []
         if token_id in self.sequence.end_token_ids:
             return events, False
@@ -317,11 +318,10 @@ class Request:
     def _split(self, pieces: list[tuple[Channel, str]]) -> list[Event]:
         """Deltas of pieces of text, and the calls that they completed."""
         assert self._channels is not None, "begun"
-        deltas: list[Event] = [self._delta(channel, text) for channel, text in pieces if text]
-        return deltas + [ToolCalled(self.request_id, call) for call in self._channels.take_calls()]
-
-    def _delta(self, channel: Channel, text: str) -> Delta:
-        return Delta(self.request_id, channel, text, self.num_completion_tokens)
+        name, num_tokens = self.request_id, self.num_completion_tokens
+        events: list[Event] = [Delta(name, channel, text, num_tokens) for channel, text in pieces if text]
+        events += [ToolCalled(name, call) for call in self._channels.take_calls()]
+        return events
 
     def _alternatives(self, token_id: int, ranking: Ranking | None) -> TokenAlternatives:
         assert self._text is not None, "begun"

@@ -165,11 +165,11 @@ class _Worker:
         """
         has_work = not waits or self._conversations.is_opening or self._has_steps
         while not self._is_stopping:
+            if has_work and self._inbox.empty():
+                return
             try:
-                sent_s, message = self._inbox.get(not has_work, None if has_work else self._conversations.rest_s)
+                sent_s, message = self._inbox.get(timeout=None if has_work else self._conversations.rest_s)
             except queue.Empty:
-                if has_work:
-                    return
                 self._conversations.rest()
                 continue
             self._handle(message, sent_s)

@@ -78,6 +78,25 @@ class SpeedResult:
         return speed * self.bytes_per_token / self.bandwidth
 
 
+@dataclass(frozen=True)
+class BetweenSteps:
+    """What passes between two steps of the kernels while our engine answers.
+
+    Attributes:
+        label: which tokens are chosen, and of how many answers.
+        between_s, step_s: medians of the time between two steps, and in one.
+    """
+
+    label: str
+    between_s: float
+    step_s: float
+
+    @property
+    def share(self) -> float:
+        """Of the time that an answer takes."""
+        return self.between_s / (self.between_s + self.step_s)
+
+
 @dataclass
 class StartResult:
     """Seconds from the start of a process, by engine name: until the model is loaded, and to the first token."""
@@ -138,6 +157,7 @@ class Report:
         bandwidth: bytes/s by number of threads.
         speeds, busy: one entry a test.
         start: load and first token.
+        between_steps: one entry a way of choosing tokens.
         first_compile_s: seconds to the first token with an empty kernel cache; None when not asked for.
         processes: memory and idle use.
         notes: what a reader must know to trust the figures.
@@ -149,6 +169,7 @@ class Report:
     bandwidth: dict[int, float] = field(default_factory=dict)
     speeds: list[SpeedResult] = field(default_factory=list)
     start: StartResult = field(default_factory=StartResult)
+    between_steps: list[BetweenSteps] = field(default_factory=list)
     first_compile_s: float | None = None
     processes: list[ProcessResult] = field(default_factory=list)
     busy: list[BusyResult] = field(default_factory=list)
@@ -162,6 +183,7 @@ class Report:
             "engines": self.engines,
             "bandwidth": {str(threads): value for threads, value in self.bandwidth.items()},
             "speeds": [self._plain_speed(result) for result in self.speeds],
+            "between_steps": [{**vars(result), "share": result.share} for result in self.between_steps],
             "load_s": _plain_series(self.start.loads),
             "first_token_s": _plain_series(self.start.first_tokens),
             "first_compile_s": self.first_compile_s,

@@ -18,7 +18,17 @@ from engine.bench.llama_bench import LlamaBench
 from engine.bench.neighbours import busy_neighbours, fair_share
 from engine.bench.own import STREAM_PROMPT
 from engine.bench.processes import WorkerProcess
-from engine.bench.results import OWN, BusyResult, ProcessResult, Report, Series, SpeedResult, SpeedTest, ratio
+from engine.bench.results import (
+    OWN,
+    BetweenSteps,
+    BusyResult,
+    ProcessResult,
+    Report,
+    Series,
+    SpeedResult,
+    SpeedTest,
+    ratio,
+)
 from engine.bench.traffic import kv_bytes_per_token, peer_kv_bytes, weight_bytes_per_token
 from engine.config import KVType
 from engine.gguf import open_model
@@ -139,6 +149,7 @@ class _Session:
         self._measure_bandwidth()
         for num_threads in self.options.thread_counts:
             self._measure_speeds(num_threads, is_last=num_threads == self.options.thread_counts[-1])
+        self._measure_between_steps(self.options.thread_counts[-1])
         if self.options.streams:
             self._measure_streams(self.options.thread_counts[-1])
         if self.options.num_neighbours:
@@ -266,6 +277,15 @@ class _Session:
             self.report.processes.append(ProcessResult(name, peak_bytes, kv_bytes, beyond, idle))
             if "instruction_set" in facts[name]:
                 self.report.machine["instruction_set"] = facts[name]["instruction_set"]
+
+    def _measure_between_steps(self, num_threads: int) -> None:
+        if self.options.backend != "cpu" or not self.options.depths:
+            return
+        self.on_progress("what passes between two steps")
+        arguments = {"path": str(self.options.path), "num_threads": num_threads}
+        wanted = {"task": "between steps", "num_tokens": self.options.num_decode_tokens, **arguments}
+        with WorkerProcess("between steps", wanted) as worker:
+            self.report.between_steps = [BetweenSteps(**found) for found in worker.receive()[1]]
 
     def _measure_streams(self, num_threads: int) -> None:
         options = self.options

@@ -41,6 +41,7 @@ def _sections(report: Report) -> list[tuple[str, list[str], Rows]]:
             ["test", "threads", *report.engines, *ratios, "of bandwidth", "samples"],
             _speed_rows(report),
         ),
+        ("Between two steps while an answer is written", ["", "us", "of the time"], _between_rows(report)),
         ("From the start of the process, ms", ["", *report.engines, *ratios], _start_rows(report)),
         ("Process", ["", "peak", "KV cache", "beyond file and KV", "idle CPU"], _process_rows(report)),
         (
@@ -81,6 +82,12 @@ def _speed_rows(report: Report) -> Rows:
             ]
         )
     return rows
+
+
+def _between_rows(report: Report) -> Rows:
+    return [
+        [result.label, f"{result.between_s * 1e6:,.0f}", f"{result.share:.1%}"] for result in report.between_steps
+    ]
 
 
 def _start_rows(report: Report) -> Rows:

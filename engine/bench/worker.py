@@ -57,6 +57,10 @@ def serve(arguments: dict[str, Any], requests: IO[str], answers: IO[str]) -> int
             from engine.bench.bandwidth import measure_bandwidth
 
             answer(result=measure_bandwidth(**arguments))
+        elif task == "between steps":
+            from engine.bench.between_steps import measure_between_steps
+
+            answer(result=measure_between_steps(Path(arguments.pop("path")), **arguments))
         else:
             _serve_runner(_make_runner(task, arguments), requests, answer)
     except EngineError as error:

@@ -34,29 +34,18 @@ class BlockTable:
     """The blocks of one sequence: position p is in ``block_ids[p // 16]``.
 
     Attributes:
+        block_ids: to be read only, and valid until the cache is asked for something.
         num_reused_tokens: tokens that were in the cache when the table was made.
         checkpoint: the state after them; None where they are none or the model needs no states.
     """
 
     def __init__(self, node: Node) -> None:
+        self.block_ids: list[int] = []
         self.num_reused_tokens = 0
         self.checkpoint: Checkpoint | None = None
-        self._ids = np.empty(64, dtype=np.int32)
-        self._size = 0
         self._num_shared = 0  # blocks [0, num_shared) are in the tree, the last of them as ``_node``
         self._node = node
         self._pending_checkpoints: list[Checkpoint] = []  # of a block that is not in the tree yet
-
-    @property
-    def block_ids(self) -> npt.NDArray[np.int32]:
-        """(num_blocks,) int32 view, valid until the table next grows."""
-        return self._ids[: self._size]
-
-    def _append(self, block_ids: Sequence[int]) -> None:
-        if self._size + len(block_ids) > self._ids.size:
-            self._ids = np.concatenate([self._ids, np.empty(self._ids.size + len(block_ids), dtype=np.int32)])
-        self._ids[self._size : self._size + len(block_ids)] = block_ids
-        self._size += len(block_ids)
 
 
 class KVCache:
@@ -120,7 +109,7 @@ class KVCache:
             source = match.source.block_id
             self._pool.retain([source])  # making room must not evict it
             if self._grow(table, 1):
-                self._copy_block(source, int(table.block_ids[-1]))
+                self._copy_block(source, table.block_ids[-1])
                 table.num_reused_tokens += match.num_tail_tokens
             self._pool.release([source])
         if match.checkpoint is not None:
@@ -159,12 +148,12 @@ class KVCache:
         """
         for index in range(table._num_shared, num_computed_tokens // BLOCK_SIZE):
             start = index * BLOCK_SIZE
-            own = int(table.block_ids[index])
+            own = table.block_ids[index]
             node = self._tree.insert(table._node, token_ids[start : start + BLOCK_SIZE], own)
             if node.block_id != own:
                 self._pool.retain([node.block_id])
                 self._pool.release([own])
-                table._ids[index] = node.block_id
+                table.block_ids[index] = node.block_id
             table._num_shared = index + 1
             table._node = node
             self._settle_checkpoints(table, node, start + BLOCK_SIZE)
@@ -191,7 +180,7 @@ class KVCache:
         self.commit(table, token_ids, num_computed_tokens)
         start = table._num_shared * BLOCK_SIZE
         if num_computed_tokens > start:
-            tail = int(table.block_ids[table._num_shared])
+            tail = table.block_ids[table._num_shared]
             node = self._tree.insert(table._node, token_ids[start:num_computed_tokens], tail)
             self._settle_checkpoints(table, node, num_computed_tokens)
         self._end(table)
@@ -220,13 +209,13 @@ class KVCache:
         self._pool.check_integrity(owners)
         total = self.num_free_blocks + self.num_cached_blocks + self.num_active_blocks
         assert total == self.num_blocks, f"{total} of {self.num_blocks} blocks are accounted for"
-        assert self.num_cached_blocks == len(set(in_tree) - {int(i) for t in self._tables for i in t.block_ids})
+        assert self.num_cached_blocks == len(set(in_tree) - {i for t in self._tables for i in t.block_ids})
 
     def _share(self, table: BlockTable, nodes: Sequence[Node]) -> None:
         """Begin an empty ``table`` with the blocks of a path."""
         block_ids = [node.block_id for node in nodes]
         self._pool.retain(block_ids)
-        table._append(block_ids)
+        table.block_ids += block_ids
         table._num_shared = len(nodes)
         table._node = nodes[-1] if nodes else self._tree.root
         table.num_reused_tokens = len(nodes) * BLOCK_SIZE
@@ -243,8 +232,9 @@ class KVCache:
         if table.num_reused_tokens == match.num_tokens:
             table.checkpoint = match.checkpoint
             return
-        self._pool.release(table.block_ids.tolist())
-        table._size = table._num_shared = table.num_reused_tokens = 0
+        self._pool.release(table.block_ids)
+        table.block_ids.clear()
+        table._num_shared = table.num_reused_tokens = 0
         table._node = self._tree.root
 
     def _grow(self, table: BlockTable, count: int) -> bool:
@@ -255,12 +245,12 @@ class KVCache:
             if giver is None:
                 return False
             self._givers[giver]()
-        after = int(table.block_ids[-1]) if len(table.block_ids) else None
-        table._append(self._pool.allocate(count, after))
+        after = table.block_ids[-1] if table.block_ids else None
+        table.block_ids += self._pool.allocate(count, after)
         return True
 
     def _end(self, table: BlockTable) -> None:
         self._tables.remove(table)
         self._givers.pop(table, None)
-        self._pool.release(table.block_ids.tolist())
-        table._size = 0
+        self._pool.release(table.block_ids)
+        table.block_ids.clear()

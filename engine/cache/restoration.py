@@ -139,7 +139,7 @@ class Restoration:
         num_sound = first.file.read_blocks(first.index, data)
         if num_sound:
             block_ids = self._table.block_ids[self._next : self._next + num_sound]
-            self._backend.write_blocks(block_ids, data[:num_sound])
+            self._backend.write_blocks(np.array(block_ids, np.int32), data[:num_sound])
         self._next += num_sound
         self.is_damaged = num_sound < len(data)
         if self.is_damaged:

@@ -12,28 +12,55 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from engine.model.plan import BLOCK_SIZE, Plan
+
+Integers = Sequence[int] | npt.NDArray[np.int32]
+
 
 @dataclass(frozen=True)
 class SequenceSlice:
     """The part of one sequence that a step computes.
 
     Attributes:
-        token_ids: (num_scheduled_tokens,) int32.
+        token_ids: the num_scheduled_tokens of them.
         start: position of the first of them; positions below are in the KV cache already.
-        block_table: int32 block ids; position p lives in block ``block_table[p // 16]``, slot ``p % 16``, and the
-            table covers ``start + len(token_ids)`` positions.
+        block_table: block ids; position p lives in block ``block_table[p // 16]``, slot ``p % 16``, and the table
+            covers ``start + len(token_ids)`` positions.
         state: slot of the sequence's recurrent state, where the model has one.
         logits: "none", "last" (one row, of the last token) or "all" (one row a token).
         is_prompt: its keys and values must be the same to the bit whatever parts of a text are computed together;
             steps of such slices hold no others.
     """
 
-    token_ids: npt.NDArray[np.int32]
+    token_ids: Integers
     start: int
-    block_table: npt.NDArray[np.int32]
+    block_table: Integers
     logits: str = "last"
     state: int = 0
     is_prompt: bool = False
+
+
+def check_slice(part: SequenceSlice, plan: Plan, num_states: int) -> None:
+    """Raise ValueError for what would read or write outside the buffers of ``plan``."""
+    num_positions = part.start + len(part.token_ids)
+    if part.logits not in {"none", "last", "all"}:
+        raise ValueError(f"logits must be none, last or all, not {part.logits!r}")
+    if not len(part.token_ids) or part.start < 0:
+        raise ValueError("a slice needs at least one token and a position from 0")
+    if min(part.token_ids) < 0 or max(part.token_ids) >= plan.vocab_size:
+        raise ValueError(f"token ids must lie below {plan.vocab_size}")
+    if plan.max_positions is not None and num_positions > plan.max_positions:
+        raise ValueError(f"position {num_positions - 1} of a model with {plan.max_positions} positions")
+    if plan.state_sizes and not 0 <= part.state < num_states:
+        raise ValueError(f"states must lie below {num_states}")
+    if len(part.block_table) * BLOCK_SIZE < num_positions:
+        raise ValueError(f"the block table does not cover {num_positions} positions")
+
+
+def check_block_table(block_table: Integers, num_blocks: int) -> None:
+    """Raise ValueError for a block that is not there."""
+    if min(block_table) < 0 or max(block_table) >= num_blocks:
+        raise ValueError(f"block ids must lie below {num_blocks}")
 
 
 class StepInterruptedError(Exception):

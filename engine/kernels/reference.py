@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from engine.config import KVType
 from engine.kernels import definitions
-from engine.kernels.backend import SequenceSlice, StepInterruptedError
+from engine.kernels.backend import SequenceSlice, StepInterruptedError, check_block_table, check_slice
 from engine.kernels.definitions import Floats
 from engine.kernels.dequantize import DequantizedWeights, dequantize_rows, dequantize_vector
 from engine.model.plan import (
@@ -186,7 +186,8 @@ class ReferenceBackend:
         row = 0
         for part in slices:
             stop = row + len(part.token_ids)
-            self._check(part)
+            check_slice(part, self._plan, self.num_states)
+            check_block_table(part.block_table, self.num_blocks)
             placed.append((part, slice(row, stop)))
             if part.logits == "all":
                 wanted.extend(range(row, stop))
@@ -197,27 +198,11 @@ class ReferenceBackend:
             raise ValueError(f"{row} tokens in a step of at most {self.max_batch_tokens}")
         return _Step(
             slices=placed,
-            token_ids=np.concatenate([part.token_ids for part in slices]),
+            token_ids=np.concatenate([np.asarray(part.token_ids, np.int32) for part in slices]),
             positions=np.concatenate([np.arange(part.start, part.start + len(part.token_ids)) for part in slices]),
             wanted=np.array(wanted, dtype=np.int64),
             buffers={},
         )
-
-    def _check(self, part: SequenceSlice) -> None:
-        num_positions = part.start + len(part.token_ids)
-        if part.logits not in {"none", "last", "all"}:
-            raise ValueError(f"logits must be none, last or all, not {part.logits!r}")
-        if not len(part.token_ids) or part.start < 0:
-            raise ValueError("a slice needs at least one token and a position from 0")
-        if part.token_ids.min() < 0 or part.token_ids.max() >= self._plan.vocab_size:
-            raise ValueError(f"token ids must lie below {self._plan.vocab_size}")
-        blocks = part.block_table[: -(-num_positions // BLOCK_SIZE)]
-        if len(blocks) * BLOCK_SIZE < num_positions:
-            raise ValueError(f"the block table does not cover {num_positions} positions")
-        if self._plan.state_sizes and not 0 <= part.state < self.num_states:
-            raise ValueError(f"states must lie below {self.num_states}")
-        if blocks.min() < 0 or blocks.max() >= self.num_blocks:
-            raise ValueError(f"block ids must lie below {self.num_blocks}")
 
     def _execute(self, op: Op, step: _Step) -> None:
         buffers = step.buffers
@@ -324,7 +309,7 @@ class ReferenceBackend:
     def _write_kv(self, op: WriteKV, step: _Step) -> None:
         for part, rows in step.slices:
             positions = step.positions[rows]
-            blocks, slots = part.block_table[positions // BLOCK_SIZE], positions % BLOCK_SIZE
+            blocks, slots = np.asarray(part.block_table)[positions // BLOCK_SIZE], positions % BLOCK_SIZE
             for cache, buffer in ((self._keys, op.key), (self._values, op.value)):
                 layer = cache[op.kv_layer]
                 written = step.buffers[buffer.name][rows].reshape(len(positions), *layer.shape[2:])

@@ -5,8 +5,10 @@ A thread has one workspace for each vocabulary it sampled from last, so that seq
 
 from __future__ import annotations
 
+import ctypes
 import math
 import threading
+from array import array
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +17,6 @@ import numpy.typing as npt
 
 from engine.errors import NumericError
 from engine.kernels.cpu.jit import Kernel, KernelSource, Progress, begin_kernels, load_kernels
-from engine.kernels.cpu.kernel_call import run_kernel
 from engine.sampling.params import SamplingParams
 from engine.sampling.reference import SMALLEST_REPEAT_PENALTY
 
@@ -23,12 +24,13 @@ _GROUP: Final = 64  # see ``kernels``
 _LANES: Final = 16
 _HISTOGRAM: Final = 257
 _INVALID: Final = -1
+_LOGITS, _VOCAB_SIZE, _MASK, _RECENT, _NUM_RECENT, _TOP_K = range(6)
+_RESULT: Final = 13
+_RANDOM: Final = 6  # of the settings
 _CHOOSE: Final = KernelSource("engine.sampling.kernels", "choose")
 _RANK: Final = KernelSource("engine.sampling.kernels", "rank")
 _LOWEST_TEMPERATURE: Final = 1e-30  # float32 holds its inverse; it is as good as greedy
 _HIGHEST_TEMPERATURE: Final = 1e30
-
-TokenIds = npt.NDArray[np.int32]
 
 
 def begin() -> None:
@@ -45,13 +47,20 @@ def prepare(on_progress: Progress | None = None) -> None:
 
 
 class Workspace:
-    """Arrays that the kernels need for one vocabulary; not to be used by two threads at once."""
+    """Arrays that the kernels need for one vocabulary; not to be used by two threads at once.
+
+    A choice is made between two steps of the model, when a first call of a NumPy function takes 15 to 100
+    microseconds (see ``step_inputs``): so all that can be is prepared here, once.
+    """
 
     def __init__(self, vocab_size: int) -> None:
         self.vocab_size = vocab_size
-        self.choose: Kernel = load_kernels([_CHOOSE])[_CHOOSE]
-        self.settings = np.zeros(8, np.float64)
+        self.settings = array("d", bytes(8 * 8))
         self.ids = np.empty(vocab_size + _LANES, np.int32)
+        self._choose = load_kernels([_CHOOSE])[_CHOOSE]
+        self._params: SamplingParams | None = None  # that the settings are of
+        self._copy = np.empty(vocab_size, np.float32)  # of a row that a kernel changes
+        self._copy_address = int(self._copy.ctypes.data)
         self._arrays = (
             np.zeros(vocab_size, np.int32),  # occurrences of recent tokens; zero between calls
             np.empty(-(-vocab_size // _GROUP), np.int32),  # maxima
@@ -60,7 +69,65 @@ class Workspace:
             np.empty(vocab_size + _LANES, np.float32),  # weights
             np.empty(_HISTOGRAM, np.float64),
         )
-        self.addresses = tuple(int(array.ctypes.data) for array in self._arrays)
+        addresses = (int(each.ctypes.data) for each in self._arrays)
+        self._slots = array("q", (0, vocab_size, 0, 0, 0, 0, self.settings.buffer_info()[0], *addresses, 0))
+
+    def choose(
+        self,
+        row: npt.NDArray[np.float32],
+        recent: array[int],
+        params: SamplingParams,
+        random: float,
+        mask: npt.NDArray[np.uint32] | None,
+    ) -> int:
+        """See ``choose``."""
+        if params is not self._params:
+            self._set_params(params)
+        self.settings[_RANDOM] = random
+        slots = self._slots
+        slots[_RECENT], slots[_NUM_RECENT] = recent.buffer_info()
+        slots[_TOP_K] = params.top_k if 0 < params.top_k < self.vocab_size else 0
+        covering = None if mask is None else _covering(mask, self.vocab_size)
+        slots[_MASK] = 0 if covering is None else covering.ctypes.data
+        return self._run(self._choose, row, is_changed=len(recent) > 0)
+
+    def rank(self, row: npt.NDArray[np.float32], count: int) -> int:
+        """Write the ids of the ``count`` likeliest tokens to ``ids``; returns how many there are."""
+        self._params = None
+        slots = self._slots
+        slots[_MASK] = slots[_NUM_RECENT] = 0
+        slots[_TOP_K] = count
+        return self._run(load_kernels([_RANK])[_RANK], row, is_changed=False)
+
+    def _run(self, kernel: Kernel, row: npt.NDArray[np.float32], is_changed: bool) -> int:
+        """What the kernel says of the row. Raises NumericError when it finds nothing."""
+        if not is_changed:
+            try:
+                self._slots[_LOGITS] = ctypes.addressof(ctypes.c_char.from_buffer(row))  # type: ignore[arg-type]
+            except TypeError:  # read-only, or not in one piece
+                is_changed = True
+        if is_changed:
+            self._copy[:] = row
+            self._slots[_LOGITS] = self._copy_address
+        kernel(self._slots.buffer_info()[0], 0)
+        result = self._slots[_RESULT]
+        if result >= 0:
+            return result
+        if result == _INVALID:
+            raise NumericError("The model produced invalid numbers; the answer ends here.")
+        raise NumericError("No token that the model offers is allowed here; the answer ends here.")
+
+    def _set_params(self, params: SamplingParams) -> None:
+        settings = (
+            max(params.repeat_penalty, SMALLEST_REPEAT_PENALTY),
+            params.presence_penalty,
+            params.frequency_penalty,
+            params.top_p,
+            math.log(params.min_p) if params.min_p > 0 else 1.0,
+            _inverse(params.temperature),
+        )
+        self.settings[:_RANDOM] = array("d", settings)
+        self._params = params
 
 
 _LOCAL = threading.local()
@@ -83,7 +150,7 @@ class TokenLogprob:
 
 def choose(
     logits: npt.NDArray[np.float32],
-    recent: TokenIds,
+    recent: array[int],
     params: SamplingParams,
     random: float,
     mask: npt.NDArray[np.uint32] | None = None,
@@ -92,41 +159,19 @@ def choose(
 
     ``recent`` are the tokens that penalties apply to, (tokens,) int32; none where there are no penalties.
     """
-    row = _contiguous(logits)
-    if recent.size and not row.flags.writeable:  # the kernel changes it for a moment
-        row = row.copy()
-    workspace = _workspace(row.size)
-    if recent.size and not 0 <= int(recent.min()) <= int(recent.max()) < row.size:
-        recent = recent[(recent >= 0) & (recent < row.size)]
-    workspace.settings[:7] = (
-        max(params.repeat_penalty, SMALLEST_REPEAT_PENALTY),
-        params.presence_penalty,
-        params.frequency_penalty,
-        params.top_p,
-        math.log(params.min_p) if params.min_p > 0 else 1.0,
-        _inverse(params.temperature),
-        random,
-    )
-    bits = 0 if mask is None else _covering(mask, row.size)
-    top_k = params.top_k if 0 < params.top_k < row.size else 0
-    operands = (row, row.size, bits, recent, recent.size, top_k, workspace.settings)
-    saved = np.empty(recent.size, np.float32)
-    return _checked(run_kernel(workspace.choose, *operands, saved, *workspace.addresses))
+    return _workspace(len(logits)).choose(logits, recent, params, random, mask)
 
 
 def rank(logits: npt.NDArray[np.float32], count: int, token_id: int | None = None) -> list[TokenLogprob]:
     """The ``count`` likeliest tokens, likeliest first; see ``Sampler.top_logprobs``."""
-    row = _contiguous(logits)
-    workspace = _workspace(row.size)
-    wanted = min(max(count, 1), row.size)
-    operands = (row, row.size, 0, 0, 0, wanted, workspace.settings, 0)
-    found = _checked(run_kernel(load_kernels([_RANK])[_RANK], *operands, *workspace.addresses))
-    log_total = float(workspace.settings[0]) + math.log(float(workspace.settings[1]))
+    workspace = _workspace(len(logits))
+    found = workspace.rank(logits, min(max(count, 1), len(logits)))
+    log_total = workspace.settings[0] + math.log(workspace.settings[1])
     ids = workspace.ids[:found]
-    ids = ids[np.argsort(-row[ids], kind="stable")][: max(count, 0)].tolist()
+    ids = ids[np.argsort(-logits[ids], kind="stable")][: max(count, 0)].tolist()
     if token_id is not None and token_id not in ids:
         ids.append(token_id)
-    return [TokenLogprob(chosen, float(row[chosen]) - log_total) for chosen in ids]
+    return [TokenLogprob(chosen, float(logits[chosen]) - log_total) for chosen in ids]
 
 
 def _inverse(temperature: float) -> float:
@@ -134,20 +179,8 @@ def _inverse(temperature: float) -> float:
     return 1 / min(max(temperature, _LOWEST_TEMPERATURE), _HIGHEST_TEMPERATURE) if temperature > 0 else 0.0
 
 
-def _contiguous(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    return np.ascontiguousarray(logits, np.float32)
-
-
 def _covering(mask: npt.NDArray[np.uint32], vocab_size: int) -> npt.NDArray[np.uint32]:
     """The mask with a bit for every token; what it does not cover is forbidden."""
     mask = np.ascontiguousarray(mask, np.uint32)
     missing = -(-vocab_size // 32) - mask.size
     return np.pad(mask, (0, missing)) if missing > 0 else mask
-
-
-def _checked(result: int) -> int:
-    if result >= 0:
-        return result
-    if result == _INVALID:
-        raise NumericError("The model produced invalid numbers; the answer ends here.")
-    raise NumericError("No token that the model offers is allowed here; the answer ends here.")

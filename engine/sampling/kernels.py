@@ -53,22 +53,21 @@ from engine.kernels.cpu.simd import (
 GROUP: Final = 64  # keys under one maximum: fewer cost more maxima, more cost more keys looked at in vain
 _LARGEST_LOGIT: Final = float(np.finfo(np.float32).max) / 4
 _EXPONENT: Final = 0x7F800000
-_F64 = ir.DoubleType()
 
 INVALID: Final = -1  # a logit is NaN or +inf
 NOTHING_LEFT: Final = -2  # no token may be chosen
 
 # Slots of ``op``. Addresses of arrays of the workspace come first; see ``choice.Workspace``.
 LOGITS, VOCAB_SIZE, MASK, RECENT, NUM_RECENT, TOP_K, SETTINGS = range(7)
-SAVED, COUNTS, MAXIMA, IDS, KEYS, WEIGHTS, HISTOGRAM = range(7, 14)
-RESULT: Final = 14
+COUNTS, MAXIMA, IDS, KEYS, WEIGHTS, HISTOGRAM = range(7, 13)
+RESULT: Final = 13
 
 # Float64 settings of ``choose``; ``rank`` writes its total to the first.
 REPEAT, PRESENCE, FREQUENCY, TOP_P, LOG_MIN_P, INVERSE_TEMPERATURE, RANDOM = range(7)
 
-load_f64 = define(types.float64, [types.int64], lambda b, a: load_value(b, a, _F64))
+load_f64 = define(types.float64, [types.int64], lambda b, a: load_value(b, a, ir.DoubleType()))
 store_f64 = define(
-    types.void, [types.int64, types.float64], lambda b, a, v: b.store(v, pointer(b, a, _F64), align=1)
+    types.void, [types.int64, types.float64], lambda b, a, v: b.store(v, pointer(b, a, ir.DoubleType()), align=1)
 )
 
 
@@ -152,9 +151,8 @@ def _draw_from_row(op, logits, best, inverse_temperature, random):  # type: igno
     """One of all tokens, by weight."""
     vocab_size, mask, weights = load_i64(op + VOCAB_SIZE * 8), load_i64(op + MASK * 8), load_i64(op + WEIGHTS * 8)
     target = _weigh_row(op, logits, best, inverse_temperature) * random
-    num_groups = (vocab_size + GROUP - 1) // GROUP
     passed, last = np.float64(0), np.int64(0)
-    for candidate in range(num_groups):
+    for candidate in range((vocab_size + GROUP - 1) // GROUP):
         mass = np.float64(load_f32(weights + candidate * 4))
         if mass > 0:
             last = np.int64(candidate)
@@ -306,35 +304,26 @@ def _collect_nucleus(op, logits, best, top_p):  # type: ignore[no-untyped-def]
 
 @inline
 def _penalise(op):  # type: ignore[no-untyped-def]
-    """Lower the logits of recent tokens, in place; what they were goes to SAVED."""
-    logits, saved, settings = load_i64(op + LOGITS * 8), load_i64(op + SAVED * 8), load_i64(op + SETTINGS * 8)
+    """Lower the logits of recent tokens, in place; ids that are none are passed over."""
+    logits, vocab_size = load_i64(op + LOGITS * 8), load_i64(op + VOCAB_SIZE * 8)
     recent, num_recent, counts = load_i64(op + RECENT * 8), load_i64(op + NUM_RECENT * 8), load_i64(op + COUNTS * 8)
+    settings = load_i64(op + SETTINGS * 8)
     repeat, presence = load_f64(settings + REPEAT * 8), load_f64(settings + PRESENCE * 8)
-    frequency = load_f64(settings + FREQUENCY * 8)
     for index in range(num_recent):
         token_id = np.int64(load_i32(recent + index * 4))
-        store_i32(counts + token_id * 4, load_i32(counts + token_id * 4) + 1)
-        store_i32(saved + index * 4, load_i32(logits + token_id * 4))
+        if 0 <= token_id < vocab_size:
+            store_i32(counts + token_id * 4, load_i32(counts + token_id * 4) + 1)
     for index in range(num_recent):
         token_id = np.int64(load_i32(recent + index * 4))
-        count = load_i32(counts + token_id * 4)
+        count = np.int64(load_i32(counts + token_id * 4)) if 0 <= token_id < vocab_size else np.int64(0)
+        if count == 0:
+            continue
         store_i32(counts + token_id * 4, 0)
-        is_finite = (load_i32(logits + token_id * 4) & _EXPONENT) != _EXPONENT
-        if count > 0 and is_finite:
+        if (load_i32(logits + token_id * 4) & _EXPONENT) != _EXPONENT:  # it is finite
             value = np.float64(load_f32(logits + token_id * 4))
             value = value / repeat if value > 0 else value * repeat
-            value -= presence + frequency * count
-            value = min(max(value, -_LARGEST_LOGIT), _LARGEST_LOGIT)
-            store_f32(logits + token_id * 4, np.float32(value))
-
-
-@inline
-def _restore(op):  # type: ignore[no-untyped-def]
-    """Give the logits of recent tokens back their values."""
-    logits, saved, recent = load_i64(op + LOGITS * 8), load_i64(op + SAVED * 8), load_i64(op + RECENT * 8)
-    for index in range(load_i64(op + NUM_RECENT * 8)):
-        token_id = np.int64(load_i32(recent + index * 4))
-        store_i32(logits + token_id * 4, load_i32(saved + index * 4))
+            value -= presence + load_f64(settings + FREQUENCY * 8) * count
+            store_f32(logits + token_id * 4, np.float32(min(max(value, -_LARGEST_LOGIT), _LARGEST_LOGIT)))
 
 
 @inline
@@ -388,12 +377,10 @@ def choose(op: int, step: int, thread: int, num_threads: int) -> None:
     """Kernel: the next token, or INVALID or NOTHING_LEFT, to the slot RESULT; see ``reference.choose``.
 
     MASK is 0 or an address, NUM_RECENT 0 where there are no penalties, TOP_K 0 where off; LOG_MIN_P above 0 is off
-    and an INVERSE_TEMPERATURE of 0 is greedy. The logits of recent tokens change while the kernel runs.
+    and an INVERSE_TEMPERATURE of 0 is greedy. The logits of recent tokens change.
     """
     _penalise(op)
-    result = _choose(op)
-    _restore(op)
-    store_i64(op + RESULT * 8, result)
+    store_i64(op + RESULT * 8, _choose(op))
 
 
 def rank(op: int, step: int, thread: int, num_threads: int) -> None:

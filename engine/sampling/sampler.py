@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,7 @@ class Sampler:
         self.seed = secrets.randbits(32) if params.seed is None else params.seed
         self._random = random.Random(self.seed & _SEED_MASK)  # NumPy's would have to be imported first
         self._recent = _RecentTokens(params.penalty_window if has_penalties(params) else 0)
+        self._choose: Callable[..., int] | None = None
 
     def sample(
         self,
@@ -71,10 +73,12 @@ class Sampler:
 
         Raises NumericError when a logit is NaN or +inf, or when none is left to choose.
         """
-        from engine.sampling import choice  # llvmlite is not imported before a model is loaded
+        if self._choose is None:
+            from engine.sampling.choice import choose  # llvmlite is not imported before a model is loaded
 
+            self._choose = choose
         place = self._random.random() if self._params.temperature > 0 else 0.0
-        return choice.choose(logits, self._recent.of(token_ids), self._params, place, mask)
+        return self._choose(logits, self._recent.of(token_ids), self._params, place, mask)
 
     def top_logprobs(
         self, logits: npt.NDArray[np.float32], count: int, token_id: int | None = None
@@ -94,20 +98,15 @@ class _RecentTokens:
 
     def __init__(self, window: int) -> None:
         self._window = window
-        self._array = np.empty(0, np.int32)
-        self._size = 0
+        self._array = array("i")
 
-    def of(self, token_ids: Sequence[int]) -> npt.NDArray[np.int32]:
+    def of(self, token_ids: Sequence[int]) -> array[int]:
         """The last ``window`` tokens, all where it is negative; valid until the next call."""
+        known = self._array
         if self._window >= 0:
-            return np.array(token_ids[-self._window :] if self._window else (), np.int32)
-        size = self._size
-        if size > len(token_ids) or (size and self._array[size - 1] != token_ids[size - 1]):
-            size = 0
-        if len(token_ids) > self._array.size:
-            grown = np.empty(max(2 * len(token_ids), 1024), np.int32)
-            grown[:size] = self._array[:size]
-            self._array = grown
-        self._array[size : len(token_ids)] = token_ids[size:]
-        self._size = len(token_ids)
-        return self._array[: self._size]
+            del known[:]
+            token_ids = token_ids[-self._window :] if self._window else ()
+        elif known and (len(known) > len(token_ids) or known[-1] != token_ids[len(known) - 1]):
+            del known[:]
+        known.extend(token_ids[len(known) :])
+        return known

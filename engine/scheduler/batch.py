@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import numpy as np
+from collections.abc import Sequence as Shares
 
 from engine.kernels.backend import SequenceSlice
 from engine.scheduler.prompt_lookup import NOTHING, Draft
 from engine.scheduler.sequence import Sequence
 
 
-@dataclass(frozen=True)
 class ScheduledSequence:
     """One sequence's share of a step: its next ``num_scheduled_tokens`` tokens, and then proposed ones.
 
@@ -24,20 +21,14 @@ class ScheduledSequence:
         is_generating: whether a stream is watched that this share continues, rather than a prompt being read.
     """
 
-    sequence: Sequence
-    num_scheduled_tokens: int
-    draft: Draft = NOTHING
-    is_sampled: bool = field(init=False)
-    is_probed: bool = field(init=False)
-    is_generating: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        reaches_end = self.num_scheduled_tokens == self.sequence.num_missing_tokens
-        object.__setattr__(self, "is_sampled", reaches_end and self.sequence.max_tokens > 0)
-        start, probe = self.sequence.num_computed_tokens, self.sequence.probe
-        is_probed = probe is not None and probe.wants(start, start + self.num_scheduled_tokens)
-        object.__setattr__(self, "is_probed", is_probed)
-        object.__setattr__(self, "is_generating", self.sequence.is_generating)
+    def __init__(self, sequence: Sequence, num_scheduled_tokens: int, draft: Draft = NOTHING) -> None:
+        self.sequence = sequence
+        self.num_scheduled_tokens = num_scheduled_tokens
+        self.draft = draft
+        self.is_sampled = num_scheduled_tokens == sequence.num_missing_tokens and sequence.max_tokens > 0
+        start, probe = sequence.num_computed_tokens, sequence.probe
+        self.is_probed = probe is not None and probe.wants(start, start + num_scheduled_tokens)
+        self.is_generating = sequence.is_generating
 
     @property
     def proposed(self) -> tuple[int, ...]:
@@ -45,7 +36,7 @@ class ScheduledSequence:
 
     @property
     def num_tokens(self) -> int:
-        return self.num_scheduled_tokens + len(self.proposed)
+        return self.num_scheduled_tokens + len(self.draft.token_ids)
 
     @property
     def num_logits(self) -> int:
@@ -60,29 +51,32 @@ class ScheduledSequence:
         Proposed tokens are slices of one token each, as if they came one by one: attention over several tokens of
         one slice adds up in another order, and what is accepted should be the same to the bit.
         """
-        assert self.sequence.table is not None, "a scheduled sequence has blocks"
-        start, count = self.sequence.num_computed_tokens, self.num_scheduled_tokens
-        token_ids = np.asarray([*self.sequence.token_ids[start : start + count], *self.proposed], dtype=np.int32)
-        block_ids = self.sequence.table.block_ids
-        wanted = "all" if self.is_probed else "last" if self.is_sampled else "none"
-        is_prompt = not self.is_generating
-        own = SequenceSlice(token_ids[:count], start, block_ids, wanted, self.sequence.state_slot, is_prompt)
-        ends = range(count, len(token_ids))
-        drafted = [SequenceSlice(token_ids[end : end + 1], start + end, block_ids, "last") for end in ends]
-        return [own, *drafted] if count > 0 else drafted
+        sequence, count = self.sequence, self.num_scheduled_tokens
+        assert sequence.table is not None, "a scheduled sequence has blocks"
+        start, block_ids = sequence.num_computed_tokens, sequence.table.block_ids
+        parts = []
+        if count > 0:
+            own = sequence.token_ids[start : start + count]
+            wanted = "all" if self.is_probed else "last" if self.is_sampled else "none"
+            parts.append(SequenceSlice(own, start, block_ids, wanted, sequence.state_slot, not self.is_generating))
+        for position, token_id in enumerate(self.proposed, start + count):
+            parts.append(SequenceSlice((token_id,), position, block_ids, "last"))
+        return parts
 
 
-@dataclass(frozen=True)
 class Batch:
-    """The shares of one step, at most the token budget together."""
+    """The shares of one step, at most the token budget together.
 
-    scheduled: tuple[ScheduledSequence, ...]
+    Attributes:
+        scheduled: the shares.
+        num_tokens: of all.
+        is_reading: whether it is a chunk of prompts, rather than the next tokens of streams.
+    """
 
-    @property
-    def num_tokens(self) -> int:
-        return sum(share.num_tokens for share in self.scheduled)
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether it is a chunk of prompts, rather than the next tokens of streams."""
-        return any(share.num_tokens > 0 and not share.is_generating for share in self.scheduled)
+    def __init__(self, scheduled: Shares[ScheduledSequence]) -> None:
+        self.scheduled = scheduled
+        self.num_tokens = 0
+        self.is_reading = False
+        for share in scheduled:
+            self.num_tokens += share.num_tokens
+            self.is_reading |= not share.is_generating and share.num_tokens > 0

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import replace
 
 from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
@@ -80,17 +79,20 @@ class Scheduler:
         Lets waiting sequences in while there is room, by priority and then first come first served; preempts the
         last in this order when others need their blocks. The batch is empty only when nothing waits or runs.
         """
-        self._admit()
-        turns = self._turns()
-        streams = [sequence for sequence in turns if sequence.is_generating]
-        readers = [sequence for sequence in turns if _is_reading(sequence)]
-        starters = [sequence for sequence in turns if not sequence.is_generating and not _is_reading(sequence)]
+        if self._waiting:
+            self._admit()
+        streams: list[Sequence] = []
+        readers: list[Sequence] = []
+        starters: list[Sequence] = []
+        for sequence in self._turns():
+            group = streams if sequence.is_generating else readers if sequence.num_missing_tokens > 0 else starters
+            group.append(sequence)
         self._stream_ratio = _stream_ratio(streams, readers)
         scheduled: list[ScheduledSequence] = []
         if readers and (not streams or self._pace.can_read):
             factor = ALONE_FACTOR if self._reads_alone(readers[0]) else 1
             scheduled = self._read([*starters, *readers], factor * self._chunk_size.num_tokens)
-        return Batch(tuple(scheduled or self._generate([*starters, *streams])))
+        return Batch(scheduled or self._generate(starters + streams))
 
     def _reads_alone(self, reader: Sequence) -> bool:
         """Whether nobody waits for the end of a step but for this sequence's sake. (A stop ends most steps.)"""
@@ -99,6 +101,8 @@ class Scheduler:
 
     def _turns(self) -> list[Sequence]:
         """The running sequences whose turn it is, the urgent first."""
+        if len(self._running) < 2:
+            return self._running
         has_foreground = any(sequence.priority > Priority.BACKGROUND for sequence in self._running)
         turns = [each for each in self._running if each.priority > Priority.BACKGROUND or not has_foreground]
         return sorted(turns, key=_rank)
@@ -130,21 +134,19 @@ class Scheduler:
             if self._reserve(sequence, count, scheduled):
                 budget -= count
                 scheduled.append(ScheduledSequence(sequence, count))
-        return self._with_drafts(scheduled, budget)
+        self._add_drafts(scheduled, budget)
+        return scheduled
 
-    def _with_drafts(self, scheduled: list[ScheduledSequence], budget: int) -> list[ScheduledSequence]:
+    def _add_drafts(self, scheduled: list[ScheduledSequence], budget: int) -> None:
         """Add proposed tokens where they promise more tokens a second."""
         if self._speculation is None or len(scheduled) > MAX_STREAMS:
-            return scheduled
-        num_tokens = sum(share.num_tokens for share in scheduled)
-        shares = []
+            return
+        num_tokens = self._max_batch_tokens - budget
         for share in scheduled:
-            draft = self._draft(share, min(budget, MAX_PROPOSED))
-            draft = self._speculation.choose(draft, num_tokens, len(scheduled))
-            num_tokens += len(draft.token_ids)
-            budget -= len(draft.token_ids)
-            shares.append(replace(share, draft=draft) if draft.token_ids else share)
-        return shares
+            if (draft := self._draft(share, min(budget, MAX_PROPOSED))) is not NOTHING:
+                share.draft = self._speculation.choose(draft, num_tokens, len(scheduled))
+                num_tokens += len(share.proposed)
+                budget -= len(share.proposed)
 
     def _draft(self, share: ScheduledSequence, limit: int) -> Draft:
         """What may follow a share's sequence, with blocks for it; nothing where a step brings no token."""
@@ -159,6 +161,8 @@ class Scheduler:
         )
         sequence.lookup = sequence.lookup or PromptLookup()
         draft = sequence.lookup.propose(sequence.token_ids, room)
+        if draft is NOTHING:
+            return NOTHING
         has_room = self._kv_cache.reserve(sequence.table, sequence.num_tokens + len(draft.token_ids))
         return draft if has_room else NOTHING
 

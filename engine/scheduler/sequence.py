@@ -121,4 +121,5 @@ class Sequence:
 
         After a preemption it reads again what it lost, as if that were a prompt.
         """
-        return self.num_completion_tokens > 0 and self.num_missing_tokens <= MAX_PENDING_TOKENS
+        num_tokens = len(self.token_ids)
+        return num_tokens > self.num_prompt_tokens and num_tokens - self.num_computed_tokens <= MAX_PENDING_TOKENS

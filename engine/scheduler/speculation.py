@@ -55,7 +55,8 @@ class Speculation:
         """Learn what a step cost that only generates."""
         width = _class(batch.num_tokens)
         for other in self._seconds:
-            self._seconds[other] *= FORGETTING if other > width else 1.0
+            if other > width:
+                self._seconds[other] *= FORGETTING
         self._seconds[width] = 0.7 * self._seconds.get(width, seconds) + 0.3 * seconds
 
     def _share(self, draft: Draft) -> float:
@@ -75,7 +76,10 @@ class Speculation:
 
 
 def _class(num_tokens: int) -> int:
-    return next((width for width in WIDTHS if num_tokens <= width), WIDTHS[-1])
+    for width in WIDTHS:
+        if num_tokens <= width:
+            return width
+    return WIDTHS[-1]
 
 
 def _bucket(num_matching: int) -> int:

@@ -68,7 +68,7 @@ class FakeBackend:
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         assert not self.is_closed.is_set(), "closed"
         assert slices, "an empty batch"
-        assert sum(part.token_ids.size for part in slices) <= self.max_batch_tokens
+        assert sum(len(part.token_ids) for part in slices) <= self.max_batch_tokens
         self.before_run(slices)
         self._end_if_interrupted(slices)
         written: set[tuple[int, int]] = set()
@@ -80,11 +80,11 @@ class FakeBackend:
                 assert slot not in written, "two sequences write one slot"
                 written.add(slot)
                 self._stored[slot] = token_id
-            self.num_computed_tokens += part.token_ids.size
+            self.num_computed_tokens += len(part.token_ids)
         for part in slices:
             if part.logits == "none":
                 continue
-            length = part.start + part.token_ids.size
+            length = part.start + len(part.token_ids)
             seen = self._stored[part.block_table].reshape(-1)[:length].tolist()
             assert -1 not in seen, "a position was never computed"
             first = part.start if part.logits == "all" else length - 1
@@ -105,8 +105,9 @@ class FakeBackend:
         if self.is_interrupted.is_set():
             self.is_interrupted.clear()
             for part in slices:
-                positions = part.start + np.arange(part.token_ids.size)
-                self._stored[part.block_table[positions // BLOCK_SIZE], positions % BLOCK_SIZE] = -1
+                positions = part.start + np.arange(len(part.token_ids))
+                blocks = np.array(part.block_table)[positions // BLOCK_SIZE]
+                self._stored[blocks, positions % BLOCK_SIZE] = -1
             raise StepInterruptedError
 
     def copy_block(self, source: int, target: int) -> None:

@@ -80,7 +80,7 @@ def test_forced_tokens_join_in_one_chunk_without_a_choice() -> None:
     engine.add(sequence)
     outputs = []
     sizes: list[int] = []
-    backend.before_run = lambda slices: sizes.append(slices[0].token_ids.size)
+    backend.before_run = lambda slices: sizes.append(len(slices[0].token_ids))
     while engine.has_work:
         outputs += engine.step()
         engine.kv_cache.check_integrity()

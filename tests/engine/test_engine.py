@@ -104,7 +104,7 @@ def test_chunks_end_with_blocks() -> None:
     ends: list[int] = []
 
     def look(slices: list[SequenceSlice]) -> None:
-        ends.extend(part.start + part.token_ids.size for part in slices)
+        ends.extend(part.start + len(part.token_ids) for part in slices)
 
     engine, backend = _engine(max_batch_tokens=50)
     _run(engine, _sequence(list(range(5)), max_tokens=1))
@@ -207,7 +207,7 @@ def test_the_budget_of_a_step_holds() -> None:
     sizes: list[int] = []
 
     def look(slices: list[SequenceSlice]) -> None:
-        sizes.append(sum(part.token_ids.size for part in slices))
+        sizes.append(sum(len(part.token_ids) for part in slices))
 
     engine, backend = _engine(num_blocks=200, max_batch_tokens=16)
     backend.before_run = look  # type: ignore[assignment]

@@ -17,10 +17,11 @@ from engine.kernels.cpu.jit import load_kernels, source_hash
 from engine.kernels.cpu.kv_layout import kv_bytes_per_block
 from engine.kernels.cpu.kv_store import KVStore
 from engine.kernels.cpu.layouts import attention_scratch_bytes
-from engine.kernels.cpu.lowering import assemble, lower
+from engine.kernels.cpu.lowering import LoweredOp, assemble, lower
 from engine.kernels.cpu.memory import Memory
+from engine.kernels.cpu.step_inputs import StepInputs
 from engine.kernels.cpu.threads import EXECUTOR_KERNELS, ThreadTeam
-from engine.model.plan import BLOCK_SIZE, Plan
+from engine.model.plan import Plan
 
 DEFAULT_STATES = 16  # sequences with recurrent states
 _FIRST_LOGIT_ROWS = 16  # room at first; a step that wants more makes more
@@ -76,37 +77,24 @@ class CpuBackend:
         )
         ops = lower(plan, self._memory, self._kv_store)
         self._kernels = load_kernels([*(op.source for op in ops), *EXECUTOR_KERNELS], on_progress)
+        self._logits: npt.NDArray[np.float32]  # all rows that there is room for
         self._team = ThreadTeam(num_threads)
         self.num_threads = self._team.num_threads
-        self._token_ids = np.zeros(max_batch_tokens, np.int32)
-        self._positions = np.zeros(max_batch_tokens, np.int32)
-        self._kv_slots = np.zeros(max_batch_tokens, np.int32)
-        self._logit_rows = np.zeros(max_batch_tokens, np.int32)
-        self._slices = np.zeros((max_batch_tokens, state.SLICE_SLOTS), np.int64)
-        self._state = self._make_state()
-        self._program = assemble(ops, self._kernels)
-        self._team.set_program(self._program, self._state)
+        self._inputs = StepInputs(plan, max_batch_tokens, num_blocks, self.num_states)
+        self._set_scratch()
+        self._set_program(ops)
 
     def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache, too."""
-        tables = [self._check(part) for part in slices]
-        num_tokens = sum(len(part.token_ids) for part in slices)
-        if not 0 < num_tokens <= self.max_batch_tokens:
-            raise ValueError(f"{num_tokens} tokens in a step of 1 to {self.max_batch_tokens}")
-        num_logit_rows = self._place(slices, tables)
+        num_logit_rows = self._inputs.place(slices)
         if num_logit_rows > self._memory.max_logit_rows:
             self._make_room(num_logit_rows)
-        self._state[state.NUM_TOKENS] = num_tokens
-        self._state[state.READS_PROMPT] = any(part.is_prompt for part in slices)
-        self._state[state.NUM_LOGIT_ROWS] = num_logit_rows
-        self._state[state.NUM_SLICES] = len(slices)
-        self._state[state.NUM_PAIRS] = num_tokens * self._plan.num_experts_used
-        self._memory.prepare_positions(max(part.start + len(part.token_ids) for part in slices))
+        self._memory.prepare_positions(self._inputs.num_positions)
         self._memory.clear_counters()
         if not self._team.run():
             raise StepInterruptedError
         self._check_weights()
-        return self._memory.rows(self._plan.logits, num_logit_rows)
+        return self._logits[:num_logit_rows]
 
     def interrupt(self) -> None:
         """See ``Backend.interrupt``."""
@@ -138,69 +126,34 @@ class CpuBackend:
         """Processor time that the threads of a step have had so far, the calling one's included."""
         return self._team.cpu_seconds()
 
+    @property
+    def steps(self) -> tuple[int, float]:
+        """How many steps were computed so far, and in how many seconds."""
+        return self._team.num_steps, self._team.step_seconds
+
     def close(self) -> None:
         """End the threads and free the memory."""
         self._team.close()
         self._kv_store.clear()
         self._memory.clear()
+        self._logits = np.empty((0, 0), np.float32)
 
-    def _make_state(self) -> npt.NDArray[np.int64]:
-        """The step state with all that is the same in each step."""
-        slots = np.zeros(state.NUM_SLOTS, np.int64)
-        slots[state.TOKEN_IDS] = self._token_ids.ctypes.data
-        slots[state.POSITIONS] = self._positions.ctypes.data
-        slots[state.KV_SLOTS] = self._kv_slots.ctypes.data
-        slots[state.LOGIT_ROWS] = self._logit_rows.ctypes.data
-        slots[state.SLICES] = self._slices.ctypes.data
+    def _set_scratch(self) -> None:
+        """Give each thread memory of its own."""
         sizes = [attention_scratch_bytes(layer.key_dim, layer.value_dim) for layer in self._plan.kv_layers]
         scratch_bytes = -(-max(state.MIN_SCRATCH_BYTES, *sizes, 0) // 64) * 64
-        slots[state.SCRATCH] = self._memory.bytes_for("scratch", scratch_bytes * self.num_threads).ctypes.data
-        slots[state.SCRATCH_BYTES] = scratch_bytes
-        return slots
-
-    def _check(self, part: SequenceSlice) -> npt.NDArray[np.int32]:
-        """The slice's block ids, contiguous. Raises ValueError for what would read or write outside the buffers."""
-        num_positions = part.start + len(part.token_ids)
-        if part.logits not in {"none", "last", "all"}:
-            raise ValueError(f"logits must be none, last or all, not {part.logits!r}")
-        if not len(part.token_ids) or part.start < 0:
-            raise ValueError("a slice needs at least one token and a position from 0")
-        if part.token_ids.min() < 0 or part.token_ids.max() >= self._plan.vocab_size:
-            raise ValueError(f"token ids must lie below {self._plan.vocab_size}")
-        if self._plan.max_positions is not None and num_positions > self._plan.max_positions:
-            raise ValueError(f"position {num_positions - 1} of a model with {self._plan.max_positions} positions")
-        if self._plan.state_sizes and not 0 <= part.state < self.num_states:
-            raise ValueError(f"states must lie below {self.num_states}")
-        num_blocks = -(-num_positions // BLOCK_SIZE)
-        table = np.ascontiguousarray(part.block_table[:num_blocks], np.int32)
-        if len(table) < num_blocks:
-            raise ValueError(f"the block table does not cover {num_positions} positions")
-        if table.min() < 0 or table.max() >= self.num_blocks:
-            raise ValueError(f"block ids must lie below {self.num_blocks}")
-        return table
-
-    def _place(self, slices: Sequence[SequenceSlice], tables: Sequence[npt.NDArray[np.int32]]) -> int:
-        """Fill the arrays that the step state points to; returns the number of wanted logit rows."""
-        row = num_logit_rows = 0
-        for index, (part, table) in enumerate(zip(slices, tables)):
-            count = len(part.token_ids)
-            rows = slice(row, row + count)
-            positions = np.arange(part.start, part.start + count, dtype=np.int32)
-            self._token_ids[rows] = part.token_ids
-            self._positions[rows] = positions
-            self._kv_slots[rows] = table[positions // BLOCK_SIZE] * BLOCK_SIZE + positions % BLOCK_SIZE
-            self._slices[index] = (row, count, part.start, table.ctypes.data, part.state)
-            first = {"none": row + count, "last": row + count - 1, "all": row}[part.logits]
-            wanted = row + count - first
-            self._logit_rows[num_logit_rows : num_logit_rows + wanted] = np.arange(first, row + count)
-            num_logit_rows += wanted
-            row += count
-        return num_logit_rows
+        scratch = self._memory.bytes_for("scratch", scratch_bytes * self.num_threads)
+        self._inputs.state[state.SCRATCH] = scratch.ctypes.data
+        self._inputs.state[state.SCRATCH_BYTES] = scratch_bytes
 
     def _make_room(self, num_logit_rows: int) -> None:
         """Make the logit buffers larger, at least twice, and point the program to them."""
         self._memory.set_logit_rows(
             min(max(num_logit_rows, 2 * self._memory.max_logit_rows), self.max_batch_tokens)
         )
-        self._program = assemble(lower(self._plan, self._memory, self._kv_store), self._kernels)
-        self._team.set_program(self._program, self._state)
+        self._set_program(lower(self._plan, self._memory, self._kv_store))
+
+    def _set_program(self, ops: Sequence[LoweredOp]) -> None:
+        self._program = assemble(ops, self._kernels)
+        self._team.set_program(self._program, self._inputs.state)
+        self._logits = self._memory.rows(self._plan.logits, self._memory.max_logit_rows)

@@ -43,6 +43,8 @@ _LARGE = {"matmul", "matmul_many", "attention", "engine.sampling.kernels"}  # mo
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
+_RESULT = ctypes.c_void_p()  # that every kernel writes, nothing, and nobody reads
+_UNUSED = ctypes.addressof(_RESULT)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,6 @@ class KernelSource:
         return function
 
 
-@dataclass(frozen=True, eq=False)
 class Kernel:
     """Loaded machine code, valid as long as the process.
 
@@ -86,13 +87,14 @@ class Kernel:
         address: of the code, in numba's native signature.
     """
 
-    name: str
-    address: int
+    def __init__(self, name: str, address: int) -> None:
+        self.name = name
+        self.address = address
+        self._function = _PROTOTYPE(address)
 
     def __call__(self, op: int, step: int, thread: int = 0, num_threads: int = 1) -> None:
         """Run it on this thread without the GIL."""
-        result, error = ctypes.c_void_p(), ctypes.c_void_p()
-        _PROTOTYPE(self.address)(ctypes.addressof(result), ctypes.addressof(error), op, step, thread, num_threads)
+        self._function(_UNUSED, _UNUSED, op, step, thread, num_threads)
 
 
 def compile_kernel(function: KernelFunction) -> Kernel:

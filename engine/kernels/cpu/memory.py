@@ -36,6 +36,8 @@ class Memory:
         self.num_states = num_states
         self.max_pairs = max_batch_tokens * num_experts_used
         self.max_positions = num_blocks * BLOCK_SIZE
+        self._counters = aligned_zeros(num_counters * 8).data
+        self._no_counts = bytes(num_counters * 8)
         self._arrays: dict[object, npt.NDArray[np.uint8]] = {}
         self._addresses: dict[Buffer, int] = {}
         self._vectors: dict[int, npt.NDArray[np.float32]] = {}
@@ -79,11 +81,11 @@ class Memory:
     def counter(self, index: int) -> int:
         """Address of an int64 that ``clear_counters`` sets to 0."""
         assert index < self.num_counters, "an op has one counter at most"
-        return self.bytes_for("counters", self.num_counters * 8).ctypes.data + index * 8
+        return np.asarray(self._counters).ctypes.data + index * 8
 
     def clear_counters(self) -> None:
         """Set all counters to 0, before each step."""
-        self.bytes_for("counters", self.num_counters * 8).fill(0)
+        self._counters[:] = self._no_counts
 
     def set_logit_rows(self, max_logit_rows: int) -> None:
         """Make room for more logit rows; the addresses of buffers with ``rows="logits"`` change."""

@@ -9,8 +9,8 @@ later. So a neighbour that takes a core costs that core, not the waits at every 
 
 from __future__ import annotations
 
-PATIENCE_S = 0.04  # a large picture takes less, and of a window's time it is a small part
-PATIENCE_IN_TRY_S = 0.004  # about a time slice
+PATIENCE_NS = 40_000_000  # a large picture takes less, and of a window's time it is a small part
+PATIENCE_IN_TRY_NS = 4_000_000  # about a time slice
 WINDOW_S = 0.2  # of steps that are judged together
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 3.2
@@ -38,7 +38,7 @@ class TeamSize:
     @property
     def patience_ns(self) -> int:
         """How long, in all, threads may wait for one that is late before it is dismissed."""
-        return round((PATIENCE_IN_TRY_S if self._is_trying else PATIENCE_S) * 1e9)
+        return PATIENCE_IN_TRY_NS if self._is_trying else PATIENCE_NS
 
     def begin(self, now: float) -> int:
         """Threads for a step that begins at ``now`` (seconds on any clock)."""

@@ -33,7 +33,6 @@ from engine.kernels.cpu.control import (
     STEP,
     TEAM,
     TEAM_FACTOR,
-    WAIT_TIMEOUT,
 )
 from engine.kernels.cpu.jit import Kernel, KernelSource, load_kernels
 from engine.kernels.cpu.neighbours import TeamSize
@@ -81,6 +80,7 @@ class ThreadTeam:
 
     Attributes:
         num_threads: the caller's thread included.
+        num_steps, step_seconds: that were run so far, and what they took.
     """
 
     def __init__(self, num_threads: int) -> None:
@@ -89,14 +89,17 @@ class ThreadTeam:
         kernels = load_kernels(EXECUTOR_KERNELS)
         self._run_step = kernels[RUN_STEP]
         block = aligned_zeros(CONTROL_SLOTS * 8)
-        self._control = block.view(np.int64)
-        address = block.ctypes.data
+        self._control = block.data.cast("q")  # NumPy's own access takes several times as long
+        self._address = address = block.ctypes.data
         initialize(address + MUTEX * 8, address + CONDITION * 8)
-        self._control[CALL_LOCK : WAIT_TIMEOUT + 1] = sleep_calls()
+        for slot, value in enumerate(sleep_calls(), CALL_LOCK):
+            self._control[slot] = value
         spins_a_second = _measure_spins(kernels[SPIN], address)
         self._control[BARRIER_SPINS] = round(_BARRIER_SPIN_S * spins_a_second)
         self._control[IDLE_SPINS] = round(_IDLE_SPIN_S * spins_a_second)
         self._team_size = TeamSize(self.num_threads)
+        self.num_steps = 0
+        self.step_seconds = 0.0
         threads = [
             threading.Thread(
                 target=_work,
@@ -127,15 +130,18 @@ class ThreadTeam:
         """
         if not self._finalizer.alive:
             raise RuntimeError("the threads have ended: the backend is closed")
-        num_threads = self._team_size.begin(time.monotonic())
-        self._control[PATIENCE_NS] = self._team_size.patience_ns
-        if self._team_size.counts_anew:
-            self._control[LATE_NS], self._control[SINCE_NS] = 0, time.time_ns()  # the clock of ``executor.time_ns``
-        self._run_step(self._control.ctypes.data, 0, 0, num_threads)
-        self._control[IS_INTERRUPTED] = 0
-        num_left = int(self._control[TEAM]) % TEAM_FACTOR
+        control, team_size, begun = self._control, self._team_size, time.perf_counter()
+        num_threads = team_size.begin(begun)
+        control[PATIENCE_NS] = team_size.patience_ns
+        if team_size.counts_anew:
+            control[LATE_NS], control[SINCE_NS] = 0, time.time_ns()  # the clock of ``executor.time_ns``
+        self._run_step(self._address, 0, 0, num_threads)
+        control[IS_INTERRUPTED] = 0
+        num_left, ended = control[TEAM] % TEAM_FACTOR, time.perf_counter()
+        self.num_steps += 1
+        self.step_seconds += ended - begun
         if num_left > 0:
-            self._team_size.end(time.monotonic(), num_left)
+            team_size.end(ended, num_left)
         return num_left > 0
 
     def interrupt(self) -> None:

@@ -37,7 +37,7 @@ class Recorder:
         (part,) = slices
         assert len(part.block_table) == -(-(part.start + len(part.token_ids)) // 16)
         self.steps.append((part.start, len(part.token_ids)))
-        self.token_ids.extend(part.token_ids.tolist())
+        self.token_ids.extend(map(int, part.token_ids))
         return np.eye(VOCAB_SIZE, dtype=np.float32)[7:8]
 
     def close(self) -> None:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from engine.bench.results import OWN, BusyResult, ProcessResult, Report, Series, SpeedResult, SpeedTest, StartResult
+from engine.bench.results import (
+    OWN,
+    BetweenSteps,
+    BusyResult,
+    ProcessResult,
+    Report,
+    Series,
+    SpeedResult,
+    SpeedTest,
+    StartResult,
+)
 from engine.bench.table import render_table
 
 
@@ -24,6 +34,7 @@ def full_report() -> Report:
     report.start = StartResult(
         {OWN: Series([0.2]), "peer": Series([0.1])}, {OWN: Series([0.25]), "peer": Series([0.5])}
     )
+    report.between_steps = [BetweenSteps("greedy", 0.0004, 0.0076)]
     report.first_compile_s = 12.0
     report.processes = [ProcessResult(OWN, 300_000_000, 90_000_000, 112_000_000, 0.0)]
     report.busy = [
@@ -59,6 +70,7 @@ def test_times_turn_the_ratio_round() -> None:
 
 def test_the_rest_is_there() -> None:
     table = render_table(full_report())
+    assert row(table, "greedy") == ["400", "5.0%"]
     assert row(table, OWN) == ["300", "MB", "90", "MB", "112", "MB", "0%"]
     assert "25.0 GB/s with 1 thread, 34.5 GB/s with 2 threads" in table
     assert "Beside busy processes (3)" in table
@@ -70,7 +82,9 @@ def test_the_rest_is_there() -> None:
 def test_empty_sections_are_left_out() -> None:
     report = full_report()
     report.busy, report.processes, report.start, report.first_compile_s = [], [], StartResult(), None
+    report.between_steps = []
     table = render_table(report)
     assert "Beside" not in table
+    assert "Between" not in table
     assert "idle" not in table
     assert "From the start" not in table

@@ -68,7 +68,7 @@ def test_sequences_that_run_together_share_full_blocks() -> None:
         slots.write(table, tokens, 0, 40)
         cache.commit(table, tokens, 40)
         cache.check_integrity()
-    assert first.block_ids[:2].tolist() == second.block_ids[:2].tolist()
+    assert first.block_ids[:2] == second.block_ids[:2]
     assert cache.num_active_blocks == 4
     third = cache.acquire(tokens)
     assert third.num_reused_tokens == 32, "while the first two still run"

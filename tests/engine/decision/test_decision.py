@@ -47,7 +47,7 @@ class SmoothBackend(FakeBackend):
         super().run(slices)
         rows = []
         for part in slices:
-            length = part.start + part.token_ids.size
+            length = part.start + len(part.token_ids)
             seen = self._stored[part.block_table].reshape(-1)[:length].tolist()
             ends = {"none": [], "last": [length], "all": range(part.start + 1, length + 1)}[part.logits]
             rows += [logits_after(seen[:end]) for end in ends]

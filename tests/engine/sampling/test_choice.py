@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from engine.sampling import choice, reference
 from engine.sampling.params import SamplingParams
 
 OFF = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
-NO_TOKENS = np.empty(0, np.int32)
+NO_TOKENS = array("i")
 
 
 def _logits(generator: np.random.Generator, size: int) -> np.ndarray:
@@ -56,7 +57,7 @@ def test_it_chooses_what_the_definition_chooses(size: int) -> None:
         recent = tokens if params.penalty_window < 0 else tokens[len(tokens) - params.penalty_window :]
         recent = recent if reference.has_penalties(params) else []
         before = logits.copy()
-        chosen = choice.choose(logits, np.array(recent, np.int32), params, random, mask)
+        chosen = choice.choose(logits, array("i", recent), params, random, mask)
         np.testing.assert_array_equal(logits, before)
         # Weights are float32 here and float64 there: at the edge between two tokens either may be chosen.
         near = {
@@ -119,9 +120,9 @@ def test_a_read_only_row_is_left_alone() -> None:
     logits = np.float32([1, 2, 3])
     logits.flags.writeable = False
     params = replace(OFF, temperature=0, presence_penalty=5)
-    assert choice.choose(logits, np.int32([2]), params, 0.5) == 1
+    assert choice.choose(logits, array("i", [2]), params, 0.5) == 1
 
 
 def test_recent_tokens_outside_the_vocabulary_are_passed_over() -> None:
     params = replace(OFF, temperature=0, presence_penalty=5)
-    assert choice.choose(np.float32([1, 2, 3]), np.int32([2, 3, -1, 2_000_000_000]), params, 0.5) == 1
+    assert choice.choose(np.float32([1, 2, 3]), array("i", [2, 3, -1, 2_000_000_000]), params, 0.5) == 1

@@ -6,7 +6,7 @@ Threads wait only where an op touches what another thread wrote: ops that share 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,7 +95,7 @@ def rows_kind(buffer: Buffer) -> int:
     return {"tokens": ROWS_TOKENS, "logits": ROWS_LOGITS, "pairs": ROWS_PAIRS}[buffer.rows]
 
 
-def assemble(ops: list[LoweredOp], kernels: dict[KernelSource, Kernel]) -> npt.NDArray[np.int64]:
+def assemble(ops: Sequence[LoweredOp], kernels: dict[KernelSource, Kernel]) -> npt.NDArray[np.int64]:
     """The program as a backend runs it, (ops, ROW_SLOTS) int64."""
     rows = [[0] * ROW_SLOTS for _ in ops]
     since_wait: list[LoweredOp] = []
