@@ -35,6 +35,8 @@ TURN_S = 0.015
 """A long text is shown in pieces of so many characters and fences, fewer where they cost much, for so long in each
 turn of the event loop."""
 
+_TITLE_EVERY_S = 0.5  # the message is laid out anew for each
+
 _ENDINGS = {
     MessageStatus.STOPPED: tr("Stopped."),
     MessageStatus.INTERRUPTED: tr("Interrupted: Fireside ended before the answer did."),
@@ -61,6 +63,7 @@ class Answer(MessageWidget):
         self._reasoning = ""
         self._reasoning_began: float | None = None
         self._reasoning_ms: float | None = None
+        self._titled_s = float("-inf")  # when the fold said last how long it takes
         self._fold: ReasoningFold | None = None
         self._structured: StructuredView | None = None
         self._calls: tuple[ToolCall, ...] = ()
@@ -341,7 +344,8 @@ class Answer(MessageWidget):
             self._reasoning_began = time.monotonic()
         self._reasoning += text
         self._fold.set_reasoning(self._reasoning)
-        if self._reasoning_began is not None:
+        if self._reasoning_began is not None and time.monotonic() - self._titled_s >= _TITLE_EVERY_S:
+            self._titled_s = time.monotonic()
             self._fold.set_title(tr("Thinking · {seconds}", seconds=seconds(self._elapsed_ms())))
 
     def _end_reasoning(self) -> None:

@@ -11,7 +11,7 @@ from app.chat.figures import figure
 from app.chat.generation import Generation
 from app.model_session import ModelSession
 
-_EVERY_S = 0.4  # more often nobody reads a number
+_EVERY_S = 0.5  # more often nobody reads a number
 
 
 class ContextUse(QObject):

@@ -52,6 +52,11 @@ class ReasoningFold(QWidget):
         """Unfold what was thought."""
         self._toggle.setChecked(True)
 
+    @property
+    def title(self) -> str:
+        """The line it is folded under."""
+        return self._toggle.text()
+
     def set_reasoning(self, text: str) -> None:
         """Show ``text``; laid out only while it is unfolded."""
         self._reasoning = text

@@ -14,6 +14,7 @@ from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
 from app.chat.message_actions import ANSWER_ACTIONS, WORDS, MessageAction
 from app.chat.prose import ProseWriter
+from app.chat.reasoning_fold import ReasoningFold
 from app.chat.tool_card import ToolCard
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
@@ -349,3 +350,21 @@ def test_calls_are_cards_and_not_text(theme: Theme, qtbot: QtBot) -> None:
     assert [text.toPlainText() for text in answer.texts] == ["Let me see.", first.code, second.code]
     answer.show_view(MessageView(record, 0, 2))
     assert len(answer.findChildren(ToolCard)) == 2
+
+
+def test_how_long_it_thinks_is_said_twice_a_second(
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Answer(theme, _view(status=MessageStatus.STREAMING))
+    qtbot.addWidget(answer)
+    clock = {"now": 100.0}
+    monkeypatch.setattr("app.chat.answer.time.monotonic", lambda: clock["now"])
+    titles: list[str] = []
+    for _ in range(21):
+        answer.append("reasoning", "a thought ")
+        fold = answer.findChild(ReasoningFold)
+        assert fold is not None
+        titles.append(fold.title)
+        clock["now"] += 0.125
+    assert len(set(titles)) == 6
+    assert titles[-1] == "Thinking · 2.5 s"
