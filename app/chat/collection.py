@@ -68,6 +68,7 @@ class ConversationCollection(QObject):
         self._retry.setSingleShot(True)
         self._retry.setInterval(RETRY_MS)
         self._retry.timeout.connect(self._save_unsaved)
+        self._is_closed = False
         self._search_words: tuple[str, ...] = ()
         self._found: dict[str, dict[str, str]] = {}  # of each word, the conversations in whose text it is: excerpts
         self._draft_id = ""
@@ -257,6 +258,13 @@ class ConversationCollection(QObject):
         """Store a draft that is due."""
         self._draft_saver.flush()
 
+    def close(self) -> None:
+        """Hand all that is not stored yet to the store, what failed once more; nothing is tried later."""
+        self.flush_draft()
+        self._is_closed = True
+        self._retry.stop()
+        self._save_unsaved()
+
     def delete(self, conversation_ids: Iterable[str]) -> None:
         """Put conversations into the trash; unknown ids are ignored."""
         self.flush_draft()
@@ -298,7 +306,8 @@ class ConversationCollection(QObject):
     def _note_unsaved(self, conversation_id: str, *also: Write) -> None:
         if not self.trash.is_gone(conversation_id):
             self._unsaved.setdefault(conversation_id, []).extend(also)
-            self._retry.start()
+            if not self._is_closed:
+                self._retry.start()
 
     def _save_unsaved(self) -> None:
         for conversation_id in list(self._unsaved):

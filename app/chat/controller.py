@@ -256,9 +256,9 @@ class ChatController(ChatState):
         self.trash.purge_old()
 
     def close(self) -> None:
-        """Close running answers where they are and hand all drafts to the store."""
+        """Close running answers where they are and hand all that is not stored yet to the store."""
         self._drafts.close()
-        self._collection.flush_draft()
         self._answering.close()
+        self._collection.close()
         self.attachments.close()
         self.exchange.close()

@@ -82,3 +82,40 @@ def test_an_answer_on_a_full_disk_is_saved_when_there_is_room(
     assert [view.record.content for view in again.controller.current_messages] == shown
     assert again.controller.conversations[0].title == "Renamed on a full disk"
     make_bench.close(again)
+
+
+def test_what_a_full_disk_refused_is_tried_once_more_when_the_app_is_closed(
+    small_disk: Path, make_bench: BenchMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.chat.collection.RETRY_MS", 3_600_000)  # the person closes before it is tried again
+    bench = make_bench()
+    bench.ask("What was before?", "This was.")
+    bench.settle()
+    ballast = _fill(small_disk)
+    bench.controller.rename_conversation(bench.controller.current_id, "Renamed on a full disk")
+    bench.controller.send("Asked on a full disk" + " and long" * 2000)
+    bench.wait_idle()  # it failed, and says so
+    bench.settle()
+    shown = [(view.record.content, view.record.status) for view in bench.controller.current_messages]
+    assert any(SENTENCE in notice for notice in bench.notices)
+
+    ballast.unlink()
+    make_bench.close(bench)
+    again = make_bench()
+    again.controller.open_conversation(again.controller.conversations[0].id)
+    assert [(view.record.content, view.record.status) for view in again.controller.current_messages] == shown
+    assert again.controller.conversations[0].title == "Renamed on a full disk"
+
+
+def test_nothing_is_tried_after_the_end_while_the_disk_is_still_full(
+    small_disk: Path, make_bench: BenchMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.chat.collection.RETRY_MS", 20)
+    bench = make_bench()
+    bench.ask("What was before?", "This was.")
+    bench.settle()
+    _fill(small_disk)
+    bench.controller.send("Asked on a full disk" + " and long" * 2000)
+    bench.wait_idle()
+    make_bench.close(bench)
+    bench.qtbot.wait(100)  # an error in a timer fails the test
