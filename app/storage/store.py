@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.storage import conversations, folders, search
 from app.storage.database import is_busy, is_damage, open_database
@@ -32,6 +32,7 @@ from app.translation import tr
 _log = logging.getLogger(__name__)
 
 BUSY_NOTICE_S = 10.0
+LATE_MS = 5000  # before what was refused is tried again
 CLOSING_WAIT_S = 0.7  # of the second that closing the app may take
 BACKLOG_WAIT_S = 15.0
 # What a broken search index answers, among other troubles of which making it anew harms nothing.
@@ -88,6 +89,11 @@ class ChatStore(QObject):
         self.unfinished = conversations.read_unfinished(self._reader)  # before they are closed below
         self._closing = threading.Event()
         self._has_lost = False
+        self._late: list[Write] = []  # what was refused, in its order; only the writer's thread touches it
+        self._late_timer = QTimer(self)
+        self._late_timer.setSingleShot(True)
+        self._late_timer.setInterval(LATE_MS)
+        self._late_timer.timeout.connect(self._try_late)
         self._runner = TaskRunner("chat store", self)
         self._finder = TaskRunner("chat search", self)
         self.write(conversations.mark_interrupted)
@@ -144,7 +150,8 @@ class ChatStore(QObject):
         """Run ``work(connection)`` in one transaction, after all earlier writes.
 
         ``on_done`` is called on the GUI thread when the disk has it, ``on_error`` with a sentence when it failed;
-        ``trouble`` follows unless ``is_told`` is False.
+        ``trouble`` follows unless ``is_told`` is False. Without ``on_error`` nobody else would try again: what the
+        disk refused is kept and comes before the next write, and it is tried every few seconds and at the end.
         """
 
         def done(_result: object) -> None:
@@ -161,11 +168,19 @@ class ChatStore(QObject):
                 self.trouble.emit(sentence)
             if on_error is not None:
                 on_error(sentence)
+            elif not self._closing.is_set():
+                self._late_timer.start()
 
-        self._runner.run(lambda: self._transact(work), done, failed)
+        if on_error is None:
+            self._runner.run(lambda: self._transact_in_order(work), done, failed)
+        else:
+            self._runner.run(lambda: self._transact_after_late(work), done, failed)
 
     def close(self) -> bool:
         """Finish all writes and close; False when some could not be: it was held, or the disk too slow."""
+        if not self._closing.is_set():
+            self._late_timer.stop()
+            self._try_late()
         self._closing.set()
         is_finished = self._runner.close(2 * CLOSING_WAIT_S)
         if not is_finished and not self._is_locked_out:  # only much to write: nothing is lost for that
@@ -176,6 +191,42 @@ class ChatStore(QObject):
             self._writer.close()
         self._database.discard_temporary()
         return is_finished and not self._has_lost
+
+    def _try_late(self) -> None:
+        self._runner.run(self._write_late, None, self._on_still_late)
+
+    def _on_still_late(self, error: Exception) -> None:
+        _log.info("what was refused cannot be written yet: %s", error)
+        if not self._closing.is_set():
+            self._late_timer.start()
+
+    def _transact_in_order(self, work: Write) -> None:
+        """Write after all that was refused, or keep it behind that; on the writer's thread."""
+        try:
+            self._write_late()
+            self._transact(work)
+        except sqlite3.OperationalError:
+            self._late.append(work)
+            raise
+
+    def _transact_after_late(self, work: Write) -> None:
+        """Write what is kept by whoever asked for it, also while what was refused before does not fit."""
+        try:
+            self._write_late()
+        except sqlite3.OperationalError as error:
+            _log.info("what was refused cannot be written yet: %s", error)
+        self._transact(work)
+
+    def _write_late(self) -> None:
+        """Write what was refused, in its order; raises sqlite3.OperationalError at what is refused again."""
+        while self._late:
+            try:
+                self._transact(self._late[0])
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError as error:  # it fits no more, and never will
+                _log.error("a late write failed: %s", error)
+            self._late.pop(0)
 
     def _transact(self, work: Write) -> None:
         try:

@@ -55,7 +55,9 @@ class Bench:
     def settle(self) -> None:
         """Wait until the store has written and found all that it was asked to."""
         done: list[str] = []
-        self.context.store.write(lambda _connection: None, lambda: done.append("written"))
+        self.context.store.write(
+            lambda _connection: None, lambda: done.append("written"), lambda _sentence: done.append("refused")
+        )
         self.context.store.find([], lambda _found: done.append("found"))
         self.qtbot.waitUntil(lambda: len(done) == 2)
 

@@ -119,3 +119,41 @@ def test_nothing_is_tried_after_the_end_while_the_disk_is_still_full(
     bench.wait_idle()
     make_bench.close(bench)
     bench.qtbot.wait(100)  # an error in a timer fails the test
+
+
+@pytest.mark.parametrize("closes_at_once", [True, False])
+def test_what_is_no_message_is_saved_when_there_is_room_too(
+    small_disk: Path, make_bench: BenchMaker, monkeypatch: pytest.MonkeyPatch, closes_at_once: bool
+) -> None:
+    monkeypatch.setattr("app.storage.store.LATE_MS", 3_600_000 if closes_at_once else 50)
+    bench = make_bench()
+    controller = bench.controller
+    bench.ask("Thrown away?", "Yes.")
+    thrown_id = controller.current_id
+    controller.new_conversation()
+    bench.ask("Moved?", "Yes.")
+    controller.presets.add("Renamed", {"temperature": 0.5})
+    bench.settle()
+    ballast = _fill(small_disk)
+    controller.presets.rename(controller.presets.records[0].id, "Not yet")
+    controller.presets.add("Large", {"system_prompt": "word " * 20_000})
+    folder = controller.folders.make("Folder " + "w" * 40)
+    controller.delete_conversations([thrown_id])
+    controller.restore_conversations([thrown_id])
+    controller.delete_conversations([thrown_id])
+    controller.move_conversations([controller.current_id], folder.id)
+    controller.presets.rename(controller.presets.records[-1].id, "New")
+    bench.settle()
+    assert any(SENTENCE in notice for notice in bench.notices)
+
+    ballast.unlink()
+    if not closes_at_once:
+        bench.qtbot.waitUntil(lambda: len(bench.context.store.read_presets()) == 2)
+        bench.qtbot.waitUntil(lambda: len(bench.context.store.read_trash()) == 1)
+    presets = [(record.name, record.options) for record in controller.presets.records]
+    make_bench.close(bench)
+    again = make_bench()
+    assert [(record.name, record.options) for record in again.controller.presets.records] == presets
+    assert [record.id for record in again.controller.folders.records()] == [folder.id]
+    assert [record.conversation.id for record in again.controller.trash.records()] == [thrown_id]
+    assert [record.folder_id for record in again.controller.conversations] == [folder.id]
