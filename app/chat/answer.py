@@ -93,7 +93,7 @@ class Answer(MessageWidget):
     @property
     def texts(self) -> list[TextView]:
         reasoning = [self._fold.text_view] if self._fold is not None and self._fold.is_open else []
-        return [*reasoning, *self.body.texts, *(card.text_view for card in self._cards)]
+        return [*reasoning, *self.body.texts, *(text for card in self._cards for text in card.texts)]
 
     @property
     def folded_text(self) -> str:

@@ -126,7 +126,7 @@ class CodeCard(QFrame):
         self._save.clicked.connect(self._on_save)
         head = QFrame()
         head.setProperty("look", "code-head")
-        row = QHBoxLayout(head)
+        self._head = row = QHBoxLayout(head)
         row.setContentsMargins(px(12), px(3), px(9), px(3))
         row.setSpacing(px(6))
         row.addWidget(self._label, 1)
@@ -190,9 +190,10 @@ class CodeCard(QFrame):
         if event.oldSize().width() != event.size().width():
             self.update()
 
-    def set_title(self, text: str) -> None:
+    def set_title(self, title: QWidget) -> None:
         """Say something else than the language over the code."""
-        self._label.setText(text)
+        self._label.hide()
+        self._head.insertWidget(0, title, 1, Qt.AlignmentFlag.AlignVCenter)
 
     def set_caret(self, is_shown: bool) -> None:
         """Show where the code is being written."""

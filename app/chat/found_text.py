@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.chat.blocks import MAX_OPEN_CHARACTERS, Block, BlockKind, BlockStream, displayable
 from app.chat.prose import image_text
-from app.chat.tool_calls import calls_of, shown_arguments
+from app.chat.tool_calls import call_title, called_name, calls_of, result_title, shown_arguments
 from app.storage.records import MessageRecord
 from engine.plain_data import dataclass
 from engine.protocol import Role
@@ -59,7 +59,11 @@ def any_of(words: Sequence[str]) -> re.Pattern[str]:
 
 def source_of(record: MessageRecord) -> tuple[str, ...]:
     """All that a message shows, as it is kept: while this is the same, the same is found in it."""
-    return record.content, record.reasoning, *(call.arguments for call in calls_of(record))
+    return (
+        record.content,
+        record.reasoning,
+        *(part for call in calls_of(record) for part in (call.name, call.arguments)),
+    )
 
 
 def reasoning_paragraphs(reasoning: str) -> list[str]:
@@ -70,11 +74,14 @@ def reasoning_paragraphs(reasoning: str) -> list[str]:
 def call_paragraphs(record: MessageRecord) -> Iterator[str]:
     """What an answer calls, as it is shown below it."""
     for call in calls_of(record):
+        yield call_title(call)
         yield from displayable(shown_arguments(call)).split("\n")
 
 
 def content_paragraphs(record: MessageRecord) -> Iterator[str]:
     """The text of a message as it is shown, paragraph by paragraph; read as it is asked for."""
+    if record.role is Role.TOOL:
+        yield result_title(called_name(record))
     if record.role is not Role.ASSISTANT:
         yield from displayable(record.content).split("\n")
         return

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from app.chat.blocks import displayable
 from app.storage.records import MessageRecord
+from app.translation import tr
 from engine.protocol import Message, Role, ToolCall
 
 CALLS = "tool_calls"  # in the figures of an answer
@@ -24,6 +26,21 @@ def calls_of(record: MessageRecord) -> tuple[ToolCall, ...]:
         ToolCall(str(one.get("name") or "?"), str(one.get("arguments") or "{}"), str(one.get("call_id") or ""))
         for one in found
     )
+
+
+def call_title(call: ToolCall) -> str:
+    """What stands above a call's arguments."""
+    return tr("Calls {name}", name=shown_name(call.name))
+
+
+def result_title(name: str) -> str:
+    """What stands above the result of a function; "" is one whose name is not known."""
+    return tr("Result of {name}", name=shown_name(name or "?"))
+
+
+def shown_name(name: str) -> str:
+    """A function's name as it can be shown."""
+    return displayable(name)[:80]
 
 
 def shown_arguments(call: ToolCall) -> str:

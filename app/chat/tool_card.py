@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from app.chat.blocks import Block, BlockKind, displayable
+from app.chat.blocks import Block, BlockKind
+from app.chat.card_title import CardTitle
 from app.chat.code_card import CodeCard
-from app.chat.tool_calls import shown_arguments
+from app.chat.text_view import TextView
+from app.chat.tool_calls import call_title, result_title, shown_arguments, shown_name
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton
@@ -24,9 +26,15 @@ class ToolCard(CodeCard):
     def __init__(self, call: ToolCall, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, parent)
         self.set_block(Block(BlockKind.CODE, text=shown_arguments(call), language="json"))
-        name = shown_name(call)
-        self.set_title(tr("Calls {name}", name=name))
-        self.setAccessibleName(tr("The model calls {name}", name=name))
+        self._title = CardTitle(theme)
+        self._title.show_text(call_title(call))
+        self.set_title(self._title)
+        self.setAccessibleName(tr("The model calls {name}", name=shown_name(call.name)))
+
+    @property
+    def texts(self) -> list[TextView]:
+        """The texts to select in, from top to bottom."""
+        return [self._title, self.text_view]
 
 
 class ResultsForm(QFrame):
@@ -47,7 +55,7 @@ class ResultsForm(QFrame):
         column.setSpacing(px(6))
         self.fields: list[GrowingEdit] = []
         for call in calls:
-            words = tr("Result of {name}", name=shown_name(call))
+            words = result_title(call.name)
             field = GrowingEdit(theme, max_lines=8)
             field.setPlaceholderText(tr("Type or paste what it gives"))
             field.setAccessibleName(words)
@@ -69,8 +77,3 @@ class ResultsForm(QFrame):
 
     def _give(self) -> None:
         self.given.emit([field.toPlainText() for field in self.fields])
-
-
-def shown_name(call: ToolCall) -> str:
-    """A call's name as it can be shown."""
-    return displayable(call.name)[:80]

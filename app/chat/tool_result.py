@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from app.chat.blocks import displayable
+from app.chat.card_title import CardTitle
 from app.chat.conversation import MessageView
 from app.chat.message_actions import OWN_ACTIONS
 from app.chat.message_view import MessageWidget
 from app.chat.own_message import PlainText
 from app.chat.text_view import TextView
-from app.chat.tool_calls import called_name
+from app.chat.tool_calls import called_name, result_title
 from app.theme import Theme
 from app.translation import tr
-from app.widgets.label import Label
 
 
 class ToolResult(MessageWidget):
@@ -27,7 +26,7 @@ class ToolResult(MessageWidget):
         px = theme.px
         self._card = QFrame()
         self._card.setProperty("look", "code")
-        self._title = Label("", "muted")
+        self._title = CardTitle(theme)
         self._text = PlainText(theme)
         self._text.setAccessibleName(tr("What the function gave"))
         inside = QVBoxLayout(self._card)
@@ -46,7 +45,7 @@ class ToolResult(MessageWidget):
 
     @property
     def texts(self) -> list[TextView]:
-        return [self._text]
+        return [self._title, self._text]
 
     def completing(self) -> Iterator[None]:
         return self._text.completing()
@@ -55,8 +54,7 @@ class ToolResult(MessageWidget):
         """Show another state of the same message."""
         self.view = view
         self.foot.set_siblings(view.sibling_index, view.num_siblings)
-        name = displayable(called_name(view.record) or "?")[:80]
-        self._title.setText(tr("Result of {name}", name=name))
-        content = view.record.content
-        self.setAccessibleName(tr("Result of {name}: {content}", name=name, content=content[:200]))
+        title, content = result_title(called_name(view.record)), view.record.content
+        self._title.show_text(title)
+        self.setAccessibleName(f"{title}: {content[:200]}")
         self._text.show_text(content or tr("(nothing)"))

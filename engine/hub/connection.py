@@ -43,12 +43,14 @@ class Connection:
 
     Attributes:
         endpoint: of the hub, without a slash at the end.
+        read_timeout_s: a read that gets nothing for so long ends with an error.
     """
 
     def __init__(
         self, endpoint: str = DEFAULT_ENDPOINT, token: str = "", read_timeout_s: float = STALLED_AFTER_S
     ) -> None:
         self.endpoint = endpoint.rstrip("/")
+        self.read_timeout_s = read_timeout_s
         self._token = token
         self._timeout = httpx2.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s, pool=None)
         self._client: httpx2.Client | None = None

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_SLICE_S = 1.0
+
 
 class Sockets:
     """The sockets that some requests opened. Any thread may shut them."""
@@ -62,22 +64,28 @@ class Sockets:
 
     @contextlib.contextmanager
     def limit(self, seconds: float) -> Iterator[threading.Event]:
-        """Meanwhile all are cut once after ``seconds``; the event tells whether they were."""
-        is_over = threading.Event()
+        """Meanwhile all are cut once after ``seconds``; the event tells whether they were.
 
-        def end() -> None:
+        Of time in which this program does not run, because the computer sleeps, a slice counts at most.
+        """
+        is_over, is_left = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            left_s = seconds
+            while left_s > 0:
+                if is_left.wait(min(left_s, _SLICE_S)):
+                    return
+                left_s -= _SLICE_S
             is_over.set()
             self._cut()
 
-        timer = threading.Timer(max(0.0, seconds), end)
-        timer.daemon = True
         with self._lock:
             self._limits.add(is_over)
-        timer.start()
+        threading.Thread(target=watch, daemon=True).start()
         try:
             yield is_over
         finally:
-            timer.cancel()
+            is_left.set()
             with self._lock:
                 self._limits.discard(is_over)
 

@@ -38,12 +38,12 @@ from engine.hub.download_record import DOWNLOADS_FOLDER
 from engine.hub.faults import fault_of_exception
 from engine.hub.names import RemoteFile
 from engine.hub.remote_header import first_of, size_of
+from engine.hub.stall import ALIVE_BYTES, StallWatch
 from engine.sizes import size_text
 
 BLOCK_BYTES = 32 << 20
 READ_BYTES = 1 << 20
 MAX_REFUSALS = 1  # a refusal is asked about once more: the address behind the hub's may have run out
-ALIVE_BYTES = 1024  # fewer than these in the time of a stall are none; so many of a connection are progress
 _SHA256 = re.compile(r'"?([0-9a-f]{64})"?', re.I)
 _VALIDATORS = ("x-linked-etag", "etag")  # headers that change with the content
 _NO_ROOM = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -51,6 +51,10 @@ _NO_ROOM = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 class Stopped(Exception):  # noqa: N818  # not an error: it was asked for
     """The transfer was told to stop; what it has is on the disk."""
+
+
+class _SleptError(HubUnreachableError):
+    """The connection did not outlive a sleep of this computer."""
 
 
 class Stop:
@@ -145,6 +149,7 @@ class Transfer:
         on_change: Callable[[], None] = lambda: None,
         validators: Mapping[str, str] | None = None,
         on_learned: OnLearned = lambda file, validators: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.num_received = 0
         self.message = ""
@@ -162,6 +167,7 @@ class Transfer:
         self._hash = hashlib.sha256()
         self._validators = dict(validators or {})
         self._on_learned = on_learned
+        self._clock = clock
 
     def run(self) -> None:
         """Return when the part is complete and its hash is right.
@@ -219,6 +225,8 @@ class Transfer:
             except HubError as error:
                 self._stop.check()
                 self._direct_url = ""  # its signature may have run out
+                if isinstance(error, _SleptError):
+                    continue  # nobody failed: it is asked for anew at once
                 if self.num_received - before >= ALIVE_BYTES:
                     failures = refusals = 0
                 failures += 1
@@ -245,11 +253,16 @@ class Transfer:
             self._check(answer, start)
             is_whole = answer.response.status_code == 200  # the range was ignored: take all of it at once
             skipped, stop = (start, self._size) if is_whole else (0, min(stop, self._size))
+            watch = StallWatch(self._policy.stalled_after_s, self._connection.read_timeout_s, self._clock)
             with open(self._part, "ab", buffering=0) as stream:
                 try:
-                    self._append(answer, stream, skipped, stop)
+                    self._append(answer, stream, watch, skipped, stop)
                 except (httpx2.HTTPError, httpx2.StreamError) as error:
                     self._stop.check()
+                    if watch.has_slept:
+                        raise _SleptError(
+                            f"The connection for {self._name} ended while this computer slept."
+                        ) from error
                     raise fault_of_exception(error, answer.url) from error
             if answer.url != self._url:
                 self._direct_url = answer.url
@@ -290,9 +303,8 @@ class Transfer:
             self._file, self._validators = known, self._validators | validators
             self._on_learned(known, self._validators)
 
-    def _append(self, answer: Answer, stream: IO[bytes], skipped: int, stop: int) -> None:
+    def _append(self, answer: Answer, stream: IO[bytes], watch: StallWatch, skipped: int, stop: int) -> None:
         """Write what comes up to ``stop``, but for the first ``skipped`` bytes, which are here already."""
-        mark, mark_time = 0, time.monotonic()
         num_bytes = 0
         is_beginning = skipped > 0 or not self.num_received
         for raw in answer.response.iter_raw():
@@ -305,11 +317,8 @@ class Transfer:
             piece = piece[: self._size - self.num_received]
             if piece:
                 self._write(stream, piece)
-            now = time.monotonic()
-            if now - mark_time > self._policy.stalled_after_s:
-                if num_bytes - mark < ALIVE_BYTES:
-                    raise HubUnreachableError(f"{self._name} stalled: hardly a byte came any more.")
-                mark, mark_time = num_bytes, now
+            if watch.is_stalled(num_bytes):
+                raise HubUnreachableError(f"{self._name} stalled: hardly a byte came any more.")
             if self.num_received >= stop:
                 return
         if self.num_received < stop:

@@ -345,9 +345,9 @@ def test_calls_are_cards_and_not_text(theme: Theme, qtbot: QtBot) -> None:
     qtbot.addWidget(answer)
     answer.show()
     first, second = answer.findChildren(ToolCard)
-    assert (first._label.text(), first.code) == ("Calls weather", '{\n  "city": "Lisboa"\n}')
-    assert (second._label.text(), second.code) == ("Calls <b>odd</b>", "no json")
-    assert [text.toPlainText() for text in answer.texts] == ["Let me see.", first.code, second.code]
+    shown = ["Let me see.", "Calls weather", '{\n  "city": "Lisboa"\n}', "Calls <b>odd</b>", "no json"]
+    assert [text.toPlainText() for text in answer.texts] == shown
+    assert [first.code, second.code] == [shown[2], shown[4]]
     answer.show_view(MessageView(record, 0, 2))
     assert len(answer.findChildren(ToolCard)) == 2
 

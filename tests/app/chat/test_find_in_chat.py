@@ -159,7 +159,7 @@ def test_thoughts_and_calls_are_found_where_they_are_folded(
 ) -> None:
     fake.new_conversation()
     fake.add(Role.USER, "A needle?")
-    call = {"name": "look_up", "arguments": '{"what": "needle"}', "call_id": "c1"}
+    call = {"name": "find_needle", "arguments": '{"what": "needle"}', "call_id": "c1"}
     thoughts = "\n\n".join(f"Thought {number}" for number in range(60)) + "\n\nThe needle. The NEEDLE!"
     answer = fake.add(
         Role.ASSISTANT, "Here is *a* needle.", reasoning="\n" + thoughts, stats={"tool_calls": [call]}
@@ -167,17 +167,36 @@ def test_thoughts_and_calls_are_found_where_they_are_folded(
     find = _type(window, qtbot, "needle")
     accent = window._theme.palette.accent.upper()
     widget = next(one for one in window.chat_page.transcript.widgets if one.message_id == answer)
-    assert find.bar.state == "1 of 5"
+    assert find.bar.state == "1 of 6"
     steps = []
-    for _ in range(4):
+    for _ in range(5):
         find._finder.step(1)
         _arrive(window, qtbot)
         view = _current(window, accent)
         steps.append((find.bar.state, widget.texts.index(view), bool(widget.folded_text)))
         assert _is_in_sight(window, view)
-    assert steps == [("2 of 5", 0, False), ("3 of 5", 0, False), ("4 of 5", 1, False), ("5 of 5", 2, False)]
+    assert [state for state, _text, _folded in steps] == [f"{number} of 6" for number in range(2, 7)]
+    texts = [text for _state, text, _folded in steps]
+    assert texts == [0, 0, 1, 2, 3], "twice in the thoughts, in the answer, in the call's name and below it"
+    assert not any(is_folded for _state, _text, is_folded in steps)
     box = view.mapTo(window.chat_page.transcript.viewport(), view.cursorRect().topLeft())
     assert window.chat_page.transcript.viewport().rect().contains(box)
+
+
+def test_functions_are_found_by_their_names(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
+    fake.new_conversation()
+    call = {"name": "get_rain", "arguments": "{}", "call_id": "c1"}
+    fake.add(Role.ASSISTANT, "Let me see.", stats={"tool_calls": [call]})
+    fake.add(Role.TOOL, "dry", stats={"tool_result": {"name": "get_rain", "call_id": "c1"}})
+    find = _type(window, qtbot, "GET_rain")
+    accent = window._theme.palette.accent.upper()
+    assert find.bar.state == "1 of 2"
+    assert _current(window, accent).toPlainText() == "Calls get_rain"
+    find._finder.step(1)
+    _arrive(window, qtbot)
+    assert _current(window, accent).toPlainText() == "Result of get_rain"
+    find = _type(window, qtbot, "of get_rain")
+    assert find.bar.state == "1 of 1", "as it is shown"
 
 
 def test_what_is_found_below_folded_thoughts_leaves_them_folded(
