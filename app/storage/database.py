@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 BUSY_RETRY_MS = 250
 QUICK_CHECK_LIMIT_BYTES = 64 << 20  # checking 64 MB takes about 0.1 s; a start must not wait longer
 _SIDE_FILES = ("", "-wal", "-shm")
+_LONGEST_PATH_BYTES = 512 - len("-journal")  # MAX_PATHNAME of SQLite's os_unix.c, links resolved
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _HEADER = b"SQLite format 3\x00"
 
@@ -359,6 +360,14 @@ def _newer(path: Path, version: int) -> str:
 
 
 def _unwritable(path: Path, error: Exception) -> str:
+    if os.name == "posix" and len(os.fsencode(os.path.realpath(path))) > _LONGEST_PATH_BYTES:
+        return tr(
+            "Chats cannot be saved in {parent}: the path of this folder is too long for them. Start Fireside with "
+            "--home and a folder whose path has fewer than {limit} bytes. What you write now is kept only until "
+            "you close Fireside.",
+            parent=path.parent,
+            limit=_LONGEST_PATH_BYTES - len(os.fsencode(path.name)),
+        )
     reason = getattr(error, "strerror", None) or str(error)
     return tr(
         "Chats cannot be saved in {parent} ({reason}): make the folder writable and start again. "

@@ -31,6 +31,13 @@ def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.storage.store.CLOSING_WAIT_S", 60.0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _clipboard_let_go(qapp: QApplication) -> Iterator[None]:
+    """Offscreen the clipboard outlives Python, and so ends the process with a crash if it has data made here."""
+    yield
+    qapp.clipboard().clear()
+
+
 @dataclass
 class Bench:
     """An app without a window: its services, a fake engine, and what the controller said."""

@@ -18,7 +18,7 @@ from app.storage.conversations import (
     save_conversation,
     save_message,
 )
-from app.storage.database import Database, open_database
+from app.storage.database import _LONGEST_PATH_BYTES, Database, open_database
 from app.storage.folders import save_attachment, save_folder, save_preset
 from app.storage.migrations import MIGRATIONS, SCHEMA_VERSION, migrate, schema_version
 from app.storage.records import (
@@ -203,6 +203,30 @@ def test_an_unreachable_folder_gives_a_temporary_database(tmp_path: Path) -> Non
     _fill(database)
     assert len(_titles(database)) == 3
     database.discard_temporary()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the limit is that of SQLite on other systems")
+def test_a_path_that_sqlite_cannot_take_is_named(tmp_path: Path) -> None:
+    longest = _LONGEST_PATH_BYTES - len("/chats.db")
+    folder = tmp_path.resolve()
+    while (room := longest - len(os.fsencode(folder))) > 202:
+        folder /= "ü" * 50
+    folder /= "x" * (room - 1)
+    folder.mkdir(parents=True)
+    assert len(os.fsencode(folder / "chats.db")) == _LONGEST_PATH_BYTES
+    fits = open_database(folder / "chats.db")
+    _fill(fits)
+    assert not fits.is_temporary
+    assert not fits.notices
+    link = tmp_path / "short"
+    (folder / "y").mkdir()
+    link.symlink_to(folder / "y")
+    for place in (folder / "y", link):
+        database = open_database(place / "chats.db")
+        assert database.is_temporary
+        assert "too long" in database.notices[0]
+        assert f"fewer than {longest + 1} bytes" in database.notices[0]
+        database.discard_temporary()
 
 
 def test_chats_in_a_read_only_folder_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,16 @@ def test_any_path_works(tmp_path: Path, folder: str) -> None:
             assert file.tensor_data("half").size == 10
 
 
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="shorter ones are the longest there")
+def test_a_very_long_path_works(tmp_path: Path) -> None:
+    place = tmp_path.joinpath(*["Загрузки モデル 🦙".ljust(120, "x")] * 20)
+    place.mkdir(parents=True)
+    path = write_gguf(place / f"{'x' * 240}.gguf", METADATA, small_tensors())
+    assert len(os.fsencode(path)) > 2500
+    with open_model(path) as file:
+        assert file.tensor_data("half").size == 10
+
+
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names are Unicode there")
 def test_a_name_that_is_not_unicode(tmp_path: Path) -> None:
     path = Path(os.fsdecode(bytes(tmp_path) + b"/\xff.gguf"))
