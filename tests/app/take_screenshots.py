@@ -17,6 +17,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.chat.highlighter import shared_highlighter
 from app.chat.message_actions import MessageAction
 from app.context import AppContext
 from app.settings import Settings
@@ -81,6 +82,7 @@ def pictures(home: Path, zooms: Sequence[float] = (1.0, 2.0)) -> Iterator[tuple[
 
     Whatever a page keeps on the disk lies below ``home``.
     """
+    _learn_colours()
     for theme_name in ("light", "dark"):
         for zoom in zooms:
             contexts: list[AppContext] = []
@@ -94,7 +96,7 @@ def pictures(home: Path, zooms: Sequence[float] = (1.0, 2.0)) -> Iterator[tuple[
             fake.delete_conversations([record.id for record in fake.conversations if "Regex" in record.title])
             for entry in window.pages.entries:
                 window.show_page(entry.name)
-                QTest.qWait(300 if entry.name == CHAT else 60)  # the colours of code come a little later
+                QTest.qWait(60)
                 yield f"{entry.name}-{theme_name}" + ("" if zoom == 1 else f"-{zoom * 100:.0f}"), window
             window.show_page(CHAT)
             for name in scenes(window, fake):
@@ -105,6 +107,14 @@ def pictures(home: Path, zooms: Sequence[float] = (1.0, 2.0)) -> Iterator[tuple[
             for context in contexts:
                 context.close()
             QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def _learn_colours() -> None:
+    """Wait until code of the pictures' language is coloured at once, on a busy machine, too."""
+    found: list[object] = []
+    shared_highlighter().colour("import os", "python", found.append)
+    while not found:
+        QTest.qWait(5)
 
 
 def main() -> int:
