@@ -96,6 +96,8 @@ def pictures(home: Path, zooms: Sequence[float] = (1.0, 2.0)) -> Iterator[tuple[
             fake.delete_conversations([record.id for record in fake.conversations if "Regex" in record.title])
             for entry in window.pages.entries:
                 window.show_page(entry.name)
+                while len(window.chat_page.transcript.widgets) < len(fake.current_messages):
+                    QTest.qWait(5)  # messages are made in turns
                 QTest.qWait(60)
                 yield f"{entry.name}-{theme_name}" + ("" if zoom == 1 else f"-{zoom * 100:.0f}"), window
             window.show_page(CHAT)

@@ -18,6 +18,6 @@ def test_pictures_are_made_of_every_page(qapp: QApplication, tmp_path: Path) -> 
         seen[name] = image
     for name in ("chat-light", "chat-dark"):
         code = [seen[name].pixelColor(x, y).hsvSaturation() for x in range(400, 900) for y in range(325, 430)]
-        assert max(code) > 100, "its words have their colours"
+        assert max(code) > 100, "all messages are there, and the words of code have their colours"
     assert {"chat-light", "chat-dark", "settings-light", "trash-dark", "extraction-light"} <= set(seen)
     assert len({image.constBits().tobytes() for image in seen.values()}) == len(seen), "each shows something else"
