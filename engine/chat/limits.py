@@ -18,7 +18,7 @@ from engine.errors import TemplateError
 
 _TEXT_ROOM: Final = 2**20  # characters of one string, beyond those that the content needs
 _MEMORY_ROOM: Final = 2**27  # bytes of all strings and lists made
-_TIME_S: Final = 2.0
+_TIME_S: Final = 2.0  # of the processor: a template is not to blame for what other programs do, or for a sleep
 _MAX_ITEMS: Final = 100_000  # of one list
 _MAX_NODES: Final = 250_000  # of one nested value, counted as often as it would be printed
 _MAX_INTEGER_BITS: Final = 4_096
@@ -37,20 +37,23 @@ class RenderLimitError(TemplateError):
 
 
 class Budget:
-    """What one render may still use; once exceeded, every further report raises ``RenderLimitError``."""
+    """What one render may still use; once exceeded, every further report raises ``RenderLimitError``.
+
+    It belongs to the thread that makes it, whose time on the processor counts.
+    """
 
     def __init__(self, num_content_characters: int = 0, time_s: float = _TIME_S) -> None:
         """``num_content_characters``: of all messages; the limits grow with them."""
         self.max_text = _TEXT_ROOM + 8 * num_content_characters
         self._memory_bytes = _MEMORY_ROOM + 256 * num_content_characters
-        self._ends_s = time.monotonic() + time_s + num_content_characters / 1e6
+        self._ends_s = time.thread_time() + time_s + num_content_characters / 1e6
         self._ticks = 0
 
     def tick(self, count: int = 1) -> None:
         """Report ``count`` small steps."""
         before = self._ticks // _TICKS_PER_LOOK
         self._ticks += count
-        if self._ticks // _TICKS_PER_LOOK != before and time.monotonic() > self._ends_s:
+        if self._ticks // _TICKS_PER_LOOK != before and time.thread_time() > self._ends_s:
             self._ticks = 0
             self._memory_bytes = -1
             raise RenderLimitError("the chat template takes too long")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,7 +155,7 @@ LONG = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_are_stopped_before_they_go_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what they would take, not by the clock, which stands still here."""
-    monkeypatch.setattr("engine.chat.limits.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("engine.chat.limits.time.thread_time", lambda: 0.0)
     with pytest.raises(RenderLimitError):
         rendered(BOMBS[name])
 
@@ -182,6 +183,13 @@ def test_the_deadline_holds_on_any_thread() -> None:
     thread.join(timeout=120)
     assert not thread.is_alive()
     assert "too long" in str(errors[0])
+
+
+def test_a_sleep_of_the_computer_is_not_the_templates() -> None:
+    budget = Budget(time_s=0.05)
+    time.sleep(0.1)
+    for _ in range(10):
+        budget.tick(1000)
 
 
 def test_a_spent_budget_stays_spent() -> None:
