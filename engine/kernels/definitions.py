@@ -120,8 +120,13 @@ def round_q8_0(x: Floats) -> Floats:
     parts = []
     for start in range(0, x.shape[-1], 32):
         group = x[..., start : start + 32]
-        scale = (np.abs(group).max(-1, keepdims=True) * np.float32(1 / 127)).astype(np.float16).astype(np.float32)
+        largest = np.abs(group).max(-1, keepdims=True)
+        scale = (largest * np.float32(1 / 127)).astype(np.float16).astype(np.float32)
         inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+        # A small float16 has few bits: where it is smaller than the scale, what is the largest must still fit.
+        inverse = np.minimum(
+            inverse, np.divide(np.float32(127.49), largest, out=np.zeros_like(scale), where=scale > 0)
+        )
         parts.append(np.rint(group * inverse) * scale)
     return np.concatenate(parts, axis=-1)
 

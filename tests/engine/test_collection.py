@@ -29,3 +29,15 @@ def test_whoever_turned_it_off_keeps_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_of_two_that_overlap_the_last_ends_the_pause() -> None:
+    """Whichever began first, as loads on two threads do."""
+    for first in (0, 1):
+        pauses = [paused_collection(), paused_collection()]
+        for pause in pauses:
+            pause.__enter__()
+        pauses[first].__exit__(None, None, None)
+        assert not gc.isenabled()
+        pauses[1 - first].__exit__(None, None, None)
+        assert gc.isenabled()

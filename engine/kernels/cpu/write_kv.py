@@ -6,7 +6,7 @@ Keys go 16 tokens side by side, so one token's key is scattered: a value every 1
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from engine.kernels.cpu.simd import (
 from engine.kernels.cpu.step_state import KV_SLOTS, NUM_TOKENS
 
 Kernel = Callable[[int, int, int, int], None]
+LARGEST_Q8_0: Final = 127.49  # is rounded to 127
 
 
 @inline
@@ -63,11 +64,16 @@ def write_value_f16(value: int, dim: int, values: int, slot: int) -> None:
 
 @inline
 def store_scale(x: int, count: int, place: int) -> Any:
-    """Store the scale of a group of ``count`` values; returns 1 / scale as it was stored, 0 for a scale of 0."""
+    """Store the scale of a group of ``count`` values; returns its inverse, 0 for a scale of 0.
+
+    It is that of the scale as it was stored, unless the largest would then need more than 8 bits: below 6e-5 a
+    float16 has so few bits that it may be too small by a third.
+    """
     largest = largest_magnitude(load_part(x, count), load_part(x + 64, max(count - 16, 0)))
     store_f16(place, largest * np.float32(1.0 / 127.0))
     scale = load_f16(place)
-    return np.float32(1.0) / scale if scale > np.float32(0.0) else np.float32(0.0)
+    inverse = np.float32(1.0) / scale if scale > np.float32(0.0) else np.float32(0.0)
+    return min(inverse, np.float32(LARGEST_Q8_0) / largest) if inverse > np.float32(0.0) else inverse
 
 
 @inline

@@ -83,6 +83,21 @@ def test_a_damaged_file_is_derived_anew(folder: Path) -> None:
     assert path.read_bytes() == whole
 
 
+def test_a_file_of_another_vocabulary_is_derived_anew(folder: Path) -> None:
+    """Sound and of the same size, but under the wrong name, as after a mistake in mending the folder by hand."""
+    derive = Deriving()
+    other = TEXTS, SCORES[::-1].copy(), ALL
+    expected = [columns(cached_merges(derive, *of)) for of in ((TEXTS, SCORES, ALL), other)]
+    assert expected[0] != expected[1]
+    one, two = folder.iterdir()
+    contents = one.read_bytes(), two.read_bytes()
+    one.write_bytes(contents[1])
+    two.write_bytes(contents[0])
+    found = [columns(cached_merges(derive, *of)) for of in ((TEXTS, SCORES, ALL), other)]
+    assert found == expected
+    assert derive.num_calls == 4
+
+
 def test_a_folder_that_cannot_be_written_is_no_error(folder: Path) -> None:
     folder.write_text("no folder", encoding="utf-8")
     derive = Deriving()

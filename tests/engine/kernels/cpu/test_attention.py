@@ -10,7 +10,7 @@ from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu import kv_bytes_per_block
 from engine.kernels.definitions import round_q8_0
 from tests.engine.kernels.cpu.attention_fuzz import check_case, draw_case
-from tests.engine.kernels.cpu.attention_layer import NUM_BLOCKS, Layer, block_table
+from tests.engine.kernels.cpu.attention_layer import NUM_BLOCKS, TOLERANCE, Layer, block_table
 from tests.engine.kernels.cpu.support import fill, vector
 
 
@@ -104,6 +104,23 @@ def test_a_tiny_cache_keeps_zeros_and_tiny_values() -> None:
     fill(layer.backend, {layer.query: x[0] * 0, layer.key: x[0], layer.value: x[0]})
     result = layer.backend.run([SequenceSlice(np.zeros(1, np.int32), 0, block_table(6, 1), "all")])
     np.testing.assert_allclose(result, kept[0], rtol=1e-6, atol=0)
+    layer.backend.close()
+
+
+@pytest.mark.parametrize("magnitude", [1e-3, 7e-4, 3e-4, 1e-4, 3e-5, 6e-6])
+def test_values_whose_scale_has_few_bits_keep_their_sign(magnitude: float) -> None:
+    """The largest of a group by a scale that was rounded down would not fit into 8 bits."""
+    rows = np.random.default_rng(3).standard_normal((20, 70), np.float32)
+    key, value = rows * np.float32(magnitude), rows[::-1] * np.float32(magnitude)
+    assert (round_q8_0(value) * value >= 0).all()
+    assert np.abs(round_q8_0(value) - value).max() < 2**-25 * 127 + np.abs(value).max() / 200
+    layer = Layer(1, 1, 70, 70, kv_type="q8_0")
+    query, table = rows / np.float32(magnitude), block_table(6, 2)
+    expected = layer.expect(0, 0, query, key, value)
+    read = layer.run(query, key, value, [(0, 0, 20, table)], is_prompt=True).copy()
+    single = layer.run(query[19:], key[19:], value[19:], [(0, 19, 1, table)])
+    np.testing.assert_allclose(read, expected, rtol=TOLERANCE, atol=TOLERANCE * magnitude)
+    np.testing.assert_allclose(single[0], expected[19], rtol=TOLERANCE, atol=TOLERANCE * magnitude)
     layer.backend.close()
 
 
