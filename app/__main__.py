@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.home is not None:
         os.environ[HOME_VARIABLE] = str(options.home)
     paths = AppPaths.default()
-    if options.model is not None and not options.model.is_file():
-        print(f"{options.model} is not there: give the path of a .gguf file.", file=sys.stderr)
+    if options.model is not None and (problem := _problem_with(options.model)):
+        print(problem, file=sys.stderr)
         return 2
     if options.list_settings:
         from app.settings_table import describe_settings
@@ -79,6 +80,28 @@ class _ShowVersion(argparse.Action):
 
         print(f"Fireside {version('fireside')}")
         parser.exit()
+
+
+def _problem_with(model: Path) -> str:
+    """Why ``model`` cannot be opened, and what can instead; "" where it is a file."""
+    try:
+        mode = model.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return f"{model} is not there: give the path of a .gguf file."
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return f"{model} cannot be opened ({reason}): give the path of a .gguf file that you may read."
+    if stat.S_ISREG(mode):
+        return ""
+    if not stat.S_ISDIR(mode):
+        return f"{model} is no file: give the path of a .gguf file."
+    try:
+        found = min((each.name for each in model.iterdir() if each.suffix.lower() == ".gguf"), default="")
+    except OSError:
+        found = ""
+    if found:
+        return f"{model} is a folder: give the path of a file in it, for example {model / found}."
+    return f"{model} is a folder without models: give the path of a .gguf file."
 
 
 def _run_terminal(paths: AppPaths, model: Path | None) -> int:

@@ -28,6 +28,39 @@ _LEVELS = {
 }
 
 
+class LogFile(logging.handlers.RotatingFileHandler):
+    """The log file at ``path``. Where the disk refuses it, a line on the terminal says so, and the app goes on."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
+        self._is_refused = self._has_failed = False  # by the last record, by this one
+        self._is_emitting = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._has_failed, self._is_emitting = False, True
+        super().emit(record)
+        self._is_emitting = False
+        self._is_refused = self._has_failed
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            if self._is_emitting:
+                raise  # else it is the end, where the file has to be closed all the same
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)  # a mistake in the call, which has a place in the source
+            return
+        self._has_failed = True
+        if not self._is_refused and sys.stderr is not None:
+            print(
+                f"The log file cannot be written ({error.strerror or error}): {self.baseFilename}", file=sys.stderr
+            )
+
+
 def start_logging(path: Path) -> None:
     """Log to ``path``, and warnings to the terminal too; without a writable file to the terminal alone."""
     terminal = logging.StreamHandler(sys.stderr)
@@ -35,9 +68,7 @@ def start_logging(path: Path) -> None:
     handlers: list[logging.Handler] = [terminal]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(
-            logging.handlers.RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
-        )
+        handlers.append(LogFile(path))
     except OSError as error:
         print(f"No log file: {error}", file=sys.stderr)
     logging.basicConfig(

@@ -13,6 +13,7 @@ from PySide6.QtGui import QFocusEvent, QTextCursor
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from app.chat.answer_body import AnswerBody
+from app.chat.block_parts import affordable
 from app.chat.closer_look import place_in_source
 from app.chat.conversation import MessageView
 from app.chat.figures import figure, seconds, seed_of, statistics_line
@@ -316,7 +317,7 @@ class Answer(MessageWidget):
         began = now = time.perf_counter()
         is_higher = self._turns.isActive()
         while self._num_shown < len(self._pushed):
-            end = self._num_shown + self._piece_size
+            end = self._num_shown + min(self._piece_size, affordable(self._pushed, self._num_shown))
             for fence in list(re.finditer("```", self._pushed[self._num_shown : end]))[_MOST_FENCES:][:1]:
                 end = self._num_shown + fence.start()
             is_higher = self.body.push(self._pushed[self._num_shown : end]) or is_higher

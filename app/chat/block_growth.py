@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 _WORDS = re.compile(r"(?:[^\W_]|[ ,'?!]|(?<=[^\W\d_])[-.])*")
 """No marks, no line ends; a full stop or a dash behind a letter alone, for elsewhere they may begin a list."""
-_CODE = re.compile(r"(?:[\t\n\x20-\x5f\x61-\x7d]|[^\W\x00-\x7f])*")
-"""Printable ASCII, letters of all scripts and line ends, but nothing that could end a fence."""
+_CODE = re.compile(r"(?:[\t\n\x20-\x7e]|[^\W\x00-\x7f])*")
+"""Printable ASCII, letters of all scripts and line ends: what is shown as it is."""
+_OPENING = re.compile(r"(`{3,}+|~{3,}+)[^\n]*\n")
+_HALF_FENCE = re.compile(r" {0,3}([`~])\1*")
 
 
 def grown_prose(block: Block, source: str, text: str) -> Block | None:
@@ -44,18 +46,35 @@ def grown_prose(block: Block, source: str, text: str) -> Block | None:
     return replace(block, tokens=(*block.tokens[:position], longer, *block.tokens[position + 1 :]), added=added)
 
 
-def grown_code(block: Block, source: str, text: str) -> Block | None:
-    """The same for a block of code whose fence is open."""
-    if block.is_closed or source[:1] not in {"`", "~"} or not _CODE.fullmatch(text):
+def grown_fence(block: Block, source: str, text: str) -> tuple[Block, int] | None:
+    """The same for a block of code in a fence without indent, closed or not; None where it has to be parsed.
+
+    With it comes where in both texts together the next block begins: 0 while it may go on.
+    """
+    opening = _OPENING.match(source)
+    if opening is None or block.tokens or "\r" in source or "\r" in text or "\0" in text or "\0" in source:
         return None
-    code = source[source.find("\n") + 1 :]
-    if "\n" not in source or code.removesuffix("\n") != block.text or not _CODE.fullmatch(_last_line(code)):
-        return None
-    code += text
-    if _last_line(code).isspace():
-        return None
-    code = code.removesuffix("\n")
-    return replace(block, text=code, added=code[len(block.text) :])
+    whole = source + text
+    last = opening.end()
+    if not block.is_closed:
+        last = max(last, whole.rfind("\n", 0, len(source)) + 1)  # the last line may be the end by now
+    markup = opening[1]
+    closing = re.compile(rf"^ {{0,3}}{markup[0]}{{{len(markup)},}}+[ \t]*$", re.M).search(whole, last)
+    if closing is not None:
+        code = whole[opening.end() : closing.start()].removesuffix("\n")
+        end = closing.end() + 1 if closing.end() < len(whole) else 0
+        return replace(block, text=code, is_closed=True, added=""), end
+    code = without_half_fence(whole[opening.end() :]).removesuffix("\n")
+    added = code[len(block.text) :] if code.startswith(block.text) else ""
+    if not _CODE.fullmatch(added) or not _CODE.fullmatch(_last_line(block.text)):
+        added = ""
+    return replace(block, text=code, is_closed=False, added=added), 0
+
+
+def without_half_fence(code: str) -> str:
+    """Code whose fence is open without the first characters of the fence's end, which are none of it."""
+    start = code.rfind("\n") + 1
+    return code[:start] if start and _HALF_FENCE.fullmatch(code, start) else code
 
 
 def _last_line(text: str) -> str:

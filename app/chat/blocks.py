@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from app.chat.block_growth import grown_code, grown_prose
+from app.chat.block_growth import grown_fence, grown_prose, without_half_fence
+from app.chat.block_parts import LINES, affordable, is_heavy, is_long, part, place_in_line
 from app.chat.maths_syntax import use_maths
 from engine.plain_data import dataclass
 
@@ -21,15 +22,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-MAX_OPEN_CHARACTERS = 6000
-"""A longer paragraph, list or table, or one with more markup, is finished in parts, so that no answer, however odd,
-makes a frame expensive."""
-_MARK_COST, _BRACKET_COST, _TOKEN_COST, _FORMULA_COST, _CELL_COST = 3, 20, 10, 90, 20
-"""What the rest costs, in characters of plain text that take as long."""
-_MARKS = "[]*_`$<~!\\"
-_PIECE = 1500  # characters that are parsed in one go: the parser's time grows faster than a block
-
 MAX_COLUMNS = 64
+_MAX_UNDECIDED = 200
+"""A longer last line is a block of its own, whatever it may still become."""
 
 
 class BlockKind(Enum):
@@ -70,10 +65,6 @@ class BlockUpdate:
     open: tuple[Block, ...]
 
 
-# Lines with their ends as the parser counts them; str.splitlines knows more ends, which are characters in code.
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-
-
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # an empty chat should not wait for it
@@ -81,6 +72,7 @@ def _parser() -> MarkdownIt:
     # Raw HTML stays text: what a model writes between angle brackets is shown, never interpreted.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     _bound_tables(parser)
+    _bound_links(parser)
     use_maths(parser)
     return parser
 
@@ -94,6 +86,24 @@ def _bound_tables(parser: MarkdownIt) -> None:
         return first.count("|") <= MAX_COLUMNS and table(state, start_line, end_line, silent)
 
     parser.block.ruler.at("table", bounded, {"alt": ["paragraph", "reference"]})
+
+
+def _bound_links(parser: MarkdownIt) -> None:
+    """Look for a link only where a bracket closes: each that opens is else followed to the end, through all."""
+    from markdown_it.rules_inline import StateInline, image, link
+
+    def bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+        def closes(state: StateInline, silent: bool) -> bool:
+            return (
+                state.src[state.pos] in "[!"
+                and state.src.find("]", state.pos, state.posMax) > 0
+                and rule(state, silent)
+            )
+
+        return closes
+
+    parser.inline.ruler.at("link", bounded(link))
+    parser.inline.ruler.at("image", bounded(image))
 
 
 class BlockStream:
@@ -114,48 +124,75 @@ class BlockStream:
         if (grown := self._grow(text)) is not None:
             return BlockUpdate((), (grown,))
         finished: tuple[Block, ...] = ()
-        for start in range(0, len(text), _PIECE):
-            update = self._push(text[start : start + _PIECE])
-            finished += update.finished
-        self._open = update.open if text else self._push("").open
-        return BlockUpdate(finished, self._open)
+        start = 0
+        while True:
+            end = start + affordable(text, start)
+            finished += self._push(text[start:end])
+            if end >= len(text):
+                return BlockUpdate(finished, self._open)
+            start = end
 
     def _grow(self, text: str) -> Block | None:
-        """The open block with ``text`` behind it, where that is no more than words or code."""
+        """The open block with ``text`` behind it, where that is no more than words."""
         source = self._open_source
-        if len(self._open) != 1 or not text:
+        if len(self._open) != 1 or not text or is_long(source + text):
             return None
-        if self._open[0].kind is BlockKind.PROSE and len(source) + len(text) > MAX_OPEN_CHARACTERS:
-            return None
-        grow = {BlockKind.PROSE: grown_prose, BlockKind.CODE: grown_code}.get(self._open[0].kind)
-        grown = grow(self._open[0], source, text) if grow is not None else None
+        block = self._open[0]
+        grown = grown_prose(block, source, text) if block.kind is BlockKind.PROSE else None
         if grown is not None:
             self._open_source += text
             self._open = (replace(grown, added=""),)
         return grown
 
-    def _push(self, text: str) -> BlockUpdate:
-        self._open_source += text
-        spans = self._spans(self._open_source)
+    def _push(self, text: str) -> tuple[Block, ...]:
+        """Add ``text``, parse what is open, and give what is finished by that."""
         finished: tuple[Block, ...] = ()
+        if len(self._open) == 1 and (fence := grown_fence(self._open[0], self._open_source, text)) is not None:
+            block, end = fence
+            self._open_source = self._open_source + text
+            if not end:
+                self._open = (block,)
+                return ()
+            finished, self._open_source = (block,), self._open_source[end:]
+        else:
+            self._open_source += text
+        spans = self._spans(self._open_source)
         if len(spans) > 1:
             start = spans[-1][1]
-            tail = "".join(_LINES.findall(self._open_source)[start:])
-            if "\n" in tail or _IS_BEGUN.match(tail):
-                finished = tuple(block for block, _ in spans[:-1])
+            tail = "".join(LINES.findall(self._open_source)[start:])
+            if "\n" in tail or _IS_BEGUN.match(tail) or len(tail) > _MAX_UNDECIDED:
+                finished += tuple(block for block, _ in spans[:-1])
                 spans = spans[-1:]
                 self._open_source = tail
-        if not spans and len(self._open_source) > MAX_OPEN_CHARACTERS:  # nothing but what the parser has noted
-            self._open_source = self._open_source[self._open_source.rfind("\n") + 1 :]
-        while len(spans) == 1 and _is_heavy(self._open_source, spans[0][0]):
-            block = spans[0][0]
-            cut = _place_to_cut(self._open_source, block)
+        if not spans:
+            finished += self._let_go()
+        while len(spans) == 1 and is_heavy(self._open_source, spans[0][0]):
+            cut, head = part(self._open_source, spans[0][0])
             if not cut:
                 break
-            finished += tuple(block for block, _ in self._spans(self._open_source[:cut]))
-            self._open_source = _head_again(self._open_source, block) + self._open_source[cut:]
+            finished += self._parted(spans[0][0], self._open_source[:cut])
+            self._open_source = head + self._open_source[cut:]
             spans = self._spans(self._open_source)
-        return BlockUpdate(finished, tuple(block for block, _ in spans))
+        self._open = tuple(block for block, _ in spans)
+        return finished
+
+    def _parted(self, block: Block, text: str) -> tuple[Block, ...]:
+        """What becomes of the first part of ``block``: a fence whose first line is too long is none."""
+        if block.kind is BlockKind.CODE and "\n" not in text:
+            return (_as_it_is(text),)
+        return tuple(block for block, _ in self._spans(text))
+
+    def _let_go(self) -> tuple[Block, ...]:
+        """Forget lines that show nothing: spaces, and addresses that the parser has noted; a long one is shown."""
+        source = self._open_source
+        if not is_long(source):
+            return ()
+        self._open_source = line = source[source.rfind("\n") + 1 :]
+        if not is_long(line):
+            return ()
+        cut = place_in_line(line)
+        self._open_source = line[cut:]
+        return (_as_it_is(line[:cut]),) if line.strip() else ()
 
     def finish(self) -> BlockUpdate:
         """End the text: everything is finished."""
@@ -166,7 +203,7 @@ class BlockStream:
 
     def _spans(self, source: str) -> list[tuple[Block, int]]:
         tokens = self._parser.parse(source, self._environment)
-        lines = _LINES.findall(source)
+        lines = LINES.findall(source)
         spans: list[tuple[Block, int]] = []
         start = 0
         depth = 0
@@ -208,6 +245,16 @@ def as_prose(block: Block) -> Block:
     )
 
 
+def _as_it_is(text: str) -> Block:
+    """A paragraph of ``text``, whatever it would mean."""
+    from markdown_it.token import Token
+
+    children = [Token("text", "", 0, content=text.strip())]
+    inline = Token("inline", "", 0, content=text.strip(), children=children, level=1, block=True)
+    opening, closing = Token("paragraph_open", "p", 1, block=True), Token("paragraph_close", "p", -1, block=True)
+    return Block(BlockKind.PROSE, (opening, inline, closing))
+
+
 def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
     first = tokens[0]
     if first.type == "fence":
@@ -216,8 +263,7 @@ def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
         language = words[0].lower() if words else ""
         text = first.content
         if not is_closed:
-            # The first characters of the closing fence are no code.
-            text = re.sub(r"\n[ ]{0,3}([`~])\1*$", "\n", text)
+            text = without_half_fence(text)
         return Block(BlockKind.CODE, text=text.removesuffix("\n"), language=language, is_closed=is_closed)
     if first.type == "code_block":
         return Block(BlockKind.CODE, text=first.content.removesuffix("\n"))
@@ -226,81 +272,17 @@ def _block(tokens: Sequence[Token], lines: Sequence[str]) -> Block:
     return Block(BlockKind.PROSE, tokens=tuple(tokens))
 
 
-def _is_heavy(source: str, block: Block) -> bool:
-    """Whether parsing and writing the block again with each piece would take too long."""
-    return _cost(source, block) > MAX_OPEN_CHARACTERS
-
-
-def _cost(source: str, block: Block) -> int:
-    """How long parsing and writing takes, in characters of plain text."""
-    if block.kind is BlockKind.TABLE:
-        return max(len(source), _CELL_COST * sum(token.type == "inline" for token in block.tokens))
-    if block.kind is BlockKind.CODE:
-        return len(source)
-    inside = [child for token in block.tokens for child in token.children or ()]
-    num_formulas = sum(child.type.startswith("math") for child in inside)
-    num_unmatched = abs(source.count("[") - source.count("]"))  # the end of each is looked for
-    num_unmatched += max(0, source.count("](") - source.count(")"))
-    marked = len(source) + _MARK_COST * sum(map(source.count, _MARKS)) + _BRACKET_COST * num_unmatched
-    return max(marked, _TOKEN_COST * (len(block.tokens) + len(inside)) + _FORMULA_COST * num_formulas)
-
-
-def _place_to_cut(source: str, block: Block) -> int:
-    """Where a block that is too long can be parted; 0 is nowhere.
-
-    A paragraph or heading at a line or word, a list at an item, a quote at a line, a table at a row.
-    """
-    kind = block.tokens[0].type if block.tokens else ""
-    end = min(len(source), MAX_OPEN_CHARACTERS * len(source) // _cost(source, block))
-    half = end // 2
-    if kind in {"paragraph_open", "heading_open"}:
-        at_space = max(source.rfind(space, half, end) + 1 for space in "\n ")
-        return at_space or _place_to_break(source, end)
-    if kind in {"bullet_list_open", "ordered_list_open"}:
-        starts = [
-            token.map[0]
-            for token in block.tokens
-            if token.type == "list_item_open" and token.level == 1 and token.map
-        ]
-        return sum(map(len, _LINES.findall(source)[: starts[-1]])) if len(starts) > 1 else 0
-    if kind == "blockquote_open":
-        return source.rfind("\n>", half, end) + 1
-    if kind == "table_open" and len(_head_again(source, block)) < half:
-        return source.rfind("\n", half, end) + 1
-    return 0
-
-
-def _head_again(source: str, block: Block) -> str:
-    """What the rest of a block that was parted begins with: a table has its head again."""
-    return "".join(_LINES.findall(source)[:2]) if block.kind is BlockKind.TABLE else ""
-
-
-def _place_to_break(source: str, end: int) -> int:
-    """Where to part a text without spaces: after a stop of a script that has none, else between two characters."""
-    half = end // 2
-    if at_stop := max(source.rfind(stop, half, end) + 1 for stop in "。！？；，、"):
-        return at_stop
-    place = min(end, len(source) - 1)
-    while place > half and (
-        unicodedata.combining(source[place]) or source[place] in _JOINED or source[place - 1] in _JOINED
-    ):
-        place -= 1
-    return place
-
-
 def _close(block: Block) -> Block:
     return block if block.is_closed else Block(block.kind, block.tokens, block.text, block.language)
 
 
 def _is_fence_end(line: str, markup: str) -> bool:
-    stripped = line.strip()
+    stripped = line.strip(" \t\r\n")
     return len(stripped) >= len(markup) and set(stripped) == {markup[0]}
 
 
 _IS_BEGUN = re.compile(r"(?:[-*+] +|\d{1,9}[.)] +|#{1,6} +|> ?)?[^\W\d_]")
 """How a block begins whose line, however it goes on, is no part of the block before."""
-_JOINED = frozenset("\u200d\ufe0e\ufe0f\\`*_$[](){}<>~|&#;!")
-"""Between these and their neighbours no text is parted: they make one character, or one piece of markup."""
 _MAX_COMBINING = 8
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufdd0\ufdd1\ufffe\uffff]")
 _MARK_RUN = re.compile(rf"[^\x00-\u02ff\u0370-\u0482]{{{_MAX_COMBINING + 1},}}")

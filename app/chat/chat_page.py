@@ -238,8 +238,8 @@ class ChatPage(QWidget):
         if conversation_id == self._shown_id:
             self._refresh()
 
-    def _on_cost(self, num_tokens: int, share: float, seconds: float) -> None:
-        self.composer.set_cost(cost_line(num_tokens, share, seconds))
+    def _on_cost(self, num_tokens: int, share: float, seconds: float, is_estimate: bool) -> None:
+        self.composer.set_cost(cost_line(num_tokens, share, seconds, is_estimate=is_estimate))
 
     def _open_attachment(self, record: AttachmentRecord) -> None:
         from app.chat.attachment_dialog import AttachmentDialog  # rarely looked at

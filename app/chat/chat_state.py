@@ -61,7 +61,7 @@ class ChatState(QObject):
     context_used = Signal(int, int, int)  # tokens used, reused, total; of the open conversation
     notice = Signal(str)
     waiting = Signal(str)  # why a message is not answered yet; until a model is loaded or its load fails
-    cost_known = Signal(int, float, float)  # tokens of the draft, share of the context, seconds to read; 0 unknown
+    cost_known = Signal(int, float, float, bool)  # of the draft, as DraftReader says it
     context_shifted = Signal(str)  # conversation id: other messages are outside the context now
     looked_closer = Signal(object)  # CloserLook
     message_found = Signal(str, object)  # message id in the open conversation, words that were searched for

@@ -17,16 +17,20 @@ from engine.protocol import Message, Role
 DELAY_MS = 150
 MIN_READ_AHEAD = 400
 """Characters; a shorter draft is read faster than it is sent."""
+MAX_COUNTED_AT_ONCE = 100_000
+"""Characters; of a longer draft a sample is counted first, for all of it takes seconds."""
+_SAMPLES, _SAMPLE_CHARACTERS = 5, 2000
 
 
 class DraftReader(QObject):
     """Follows the drafts of conversations.
 
     Signals:
-        cost_known(tokens, share of the context, seconds to read): of the last draft; 0 where it is not known.
+        cost_known(tokens, share of the context, seconds to read, is an estimate): of the last draft; 0 where it is
+            not known. After an estimate comes the number itself.
     """
 
-    cost_known = Signal(int, float, float)
+    cost_known = Signal(int, float, float, bool)
 
     def __init__(
         self,
@@ -69,8 +73,16 @@ class DraftReader(QObject):
         if self._session.info is None or self._conversation_id not in self._collection:
             return
         draft = self._attachments.prompt_text(self._conversation_id, None) + self._text
-        self._client.count_tokens(draft, self._on_counted)
+        if len(draft) <= MAX_COUNTED_AT_ONCE:
+            self._client.count_tokens(draft, self._tell)
+        else:
+            sample = _sample(draft)
+            self._client.count_tokens(sample, lambda number: self._on_sampled(draft, number / len(sample)))
         self._read_ahead(draft)
+
+    def _on_sampled(self, draft: str, tokens_per_character: float) -> None:
+        self._tell(round(tokens_per_character * len(draft)), is_estimate=True)
+        self._client.count_tokens(draft, self._tell)
 
     def _read_ahead(self, draft: str) -> None:
         """Let the engine read the draft after the conversation so far, while it has nothing else to do."""
@@ -91,8 +103,16 @@ class DraftReader(QObject):
             self._client.read_ahead(self._conversation_id)
         self._is_reading = is_worth_it
 
-    def _on_counted(self, num_tokens: int) -> None:
+    def _tell(self, num_tokens: int, *, is_estimate: bool = False) -> None:
         info = self._session.info
         if info is not None:
             rate = self._answering.reading_rate
-            self.cost_known.emit(num_tokens, num_tokens / info.context_length, num_tokens / rate if rate else 0.0)
+            seconds = num_tokens / rate if rate else 0.0
+            self.cost_known.emit(num_tokens, num_tokens / info.context_length, seconds, is_estimate)
+
+
+def _sample(draft: str) -> str:
+    """Pieces from all over a long ``draft``, beginning and end among them."""
+    last = len(draft) - _SAMPLE_CHARACTERS
+    starts = (last * index // (_SAMPLES - 1) for index in range(_SAMPLES))
+    return "".join(draft[start : start + _SAMPLE_CHARACTERS] for start in starts)

@@ -89,12 +89,17 @@ def _read_again(stats: Mapping[str, Any]) -> str:
             return ""
 
 
-def cost_line(num_tokens: int, share: float, seconds_to_read: float) -> str:
+def cost_line(num_tokens: int, share: float, seconds_to_read: float, *, is_estimate: bool = False) -> str:
     """What a message would cost: "1,204 tokens · 15 % of the context · about 3 s to read".
 
     ``share`` of the context, 0 when it is not known; a wait below a second, or one that is not known, is left out.
+    Of an estimate no digits are shown that it cannot know.
     """
-    parts = [tokens(num_tokens)]
+    if is_estimate:
+        rounded = round(num_tokens, 2 - len(str(num_tokens)))
+        parts = [tr("about {tokens}", tokens=tokens(rounded))]
+    else:
+        parts = [tokens(num_tokens)]
     if share >= 0.01:
         parts.append(tr("{share} % of the context", share=f"{share * 100:.0f}"))
     if seconds_to_read >= 1:

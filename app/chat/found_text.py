@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.chat.blocks import MAX_OPEN_CHARACTERS, Block, BlockKind, BlockStream, displayable
+from app.chat.block_parts import MAX_OPEN_CHARACTERS
+from app.chat.blocks import Block, BlockKind, BlockStream, displayable
 from app.chat.prose import image_text
 from app.chat.tool_calls import call_title, called_name, calls_of, result_title, shown_arguments
 from app.storage.records import MessageRecord

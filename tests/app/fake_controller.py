@@ -103,7 +103,7 @@ class FakeController(QObject):
     context_used = Signal(int, int, int)
     notice = Signal(str)
     waiting = Signal(str)
-    cost_known = Signal(int, float, float)
+    cost_known = Signal(int, float, float, bool)
     context_shifted = Signal(str)
     looked_closer = Signal(object)
     message_found = Signal(str, object)
@@ -309,7 +309,7 @@ class FakeController(QObject):
 
     def count_tokens(self, text: str) -> None:
         self.calls.append(("count_tokens", text))
-        self.cost_known.emit(len(text.split()), 0.0, 0.0)
+        self.cost_known.emit(len(text.split()), 0.0, 0.0, False)
 
     # ------------------------------------------------------------------------------------------ by hand
 

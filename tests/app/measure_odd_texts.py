@@ -38,6 +38,12 @@ TEXTS = {
     "dollars": "$a " * 3000,
     "stars": "*a " * 4000,
     "angles": "<" * 10_000,
+    "star line": "*" * 11_000 + "a" + "*" * 11_000,
+    "lines in cells": "| a | b |\n|--|--|\n" + ("| " + "_" * 6000 + "a |\n") * 3,
+    "one item": "- a\n" + "  word word\n" * 1800,
+    "entities": "&#" * 6000,
+    "notes": "[a]: /x\n" * 2500,
+    "long fence": "```py\n" + "code `line`\n" * 2000,
     "fences": "```\na\n```\n" * 500,
 }
 PIECE = 100  # characters in each turn: eight times what 200 tokens a second bring

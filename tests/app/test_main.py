@@ -64,6 +64,30 @@ def test_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "none.gguf" in capsys.readouterr().err
 
 
+def test_a_folder_in_place_of_a_model_is_called_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").touch()
+    assert main([str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"{tmp_path} is a folder without models: give the path of a .gguf file.\n"
+    for name in ("b.gguf", "a.GGUF"):
+        (tmp_path / name).touch()
+    assert main([str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said == f"{tmp_path} is a folder: give the path of a file in it, for example {tmp_path / 'a.GGUF'}.\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and devices are others there")
+def test_what_cannot_be_looked_at_is_not_called_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop = tmp_path / "loop.gguf"
+    loop.symlink_to(loop)
+    for model in (str(loop), "a" * 3000, "a\0.gguf"):
+        assert main([model]) == 2
+        assert "cannot be opened (" in capsys.readouterr().err
+    assert main([str(tmp_path / "none" / "b.gguf")]) == 2
+    assert "is not there" in capsys.readouterr().err
+    assert main([os.devnull]) == 2
+    assert "is no file" in capsys.readouterr().err
+
+
 def test_the_terminal_without_a_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

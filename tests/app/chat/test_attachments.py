@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from pypdf import PdfWriter
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtWidgets import QApplication
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.chat.attachment_chips import AttachmentChips
-from app.chat.attachment_dialog import AttachmentDialog
+from app.chat.attachment_dialog import MAX_LINE_CHARACTERS, AttachmentDialog
 from app.chat.attachments import sweep
 from app.chat.chat_page import ChatPage
 from app.chat.composer import Composer
@@ -352,3 +353,19 @@ def test_of_a_very_long_attached_text_the_beginning_is_shown(theme: Theme, qtbot
     assert len(dialog.edit.toPlainText()) == 200_000
     figures = [label.text() for label in dialog.findChildren(Label)]
     assert "the first 200,000 of 1,000,000 characters" in figures
+
+
+def test_a_very_long_line_of_an_attached_text_is_shown_in_parts(theme: Theme, qtbot: QtBot) -> None:
+    text = "short\n" + "word " * 18_000 + "\n" + "x" * 5000 + "\nlast"
+    dialog = AttachmentDialog(AttachmentRecord("a", "c", None, 0, "long.txt", "a.txt", len(text)), text, theme)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(dialog)
+    lines = dialog.edit.toPlainText().split("\n")
+    assert max(map(len, lines)) <= MAX_LINE_CHARACTERS
+    assert (lines[0], lines[-1], len(lines)) == ("short", "last", 1 + 45 + 3 + 1)
+    assert "".join(lines) == text.replace("\n", ""), "nothing is lost"
+    assert all(line.endswith(" ") for line in lines[1:46]), "after a word"
+    assert "95,011 characters · very long lines in parts" in [each.text() for each in dialog.findChildren(Label)]
+    copy = next(each for each in dialog.findChildren(QPushButton) if each.text() == "Copy")
+    copy.click()
+    assert QGuiApplication.clipboard().text() == text

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it.parser_inline import ParserInline
+from markdown_it.rules_inline import StateInline
 
-from app.chat.blocks import MAX_OPEN_CHARACTERS, Block, BlockKind, BlockStream, displayable, parse_blocks
+from app.chat.block_parts import MAX_OPEN_CHARACTERS, affordable
+from app.chat.blocks import Block, BlockKind, BlockStream, displayable, parse_blocks
 
 WHOLE = """# A heading
 Text with **bold** and <smirk>.
@@ -152,7 +157,9 @@ def test_half_a_line_does_not_end_a_list() -> None:
 @pytest.fixture
 def limit(monkeypatch: pytest.MonkeyPatch) -> int:
     """Characters of an open block: a tenth of the usual, for the time of the parser grows faster than a block."""
-    monkeypatch.setattr("app.chat.blocks.MAX_OPEN_CHARACTERS", 600)
+    for name, value in {"MAX_OPEN_CHARACTERS": 600, "_PIECE": 150, "_LEAST_PIECE": 4}.items():
+        monkeypatch.setattr(f"app.chat.block_parts.{name}", value)
+    monkeypatch.setattr("app.chat.blocks._MAX_UNDECIDED", 20)
     return 600
 
 
@@ -270,6 +277,110 @@ def test_what_takes_long_to_parse_is_finished_in_short_parts(unit: str, most: in
         finished += len(stream.push(10 * unit).finished)
         assert len(stream._open_source) <= most
     assert finished
+
+
+_STARS, _DASHES = "*" * 4000, "_" * 4000
+_ODD_TEXTS = {
+    "a rule that is none": _STARS + "a" + _STARS,
+    "the same of another mark": _DASHES + "a" + _DASHES,
+    "in a heading": f"# {_STARS}a",
+    "in an item": f"- {_STARS}a",
+    "in a quote": f"> {_DASHES}a",
+    "in a cell": f"| a | b |\n|--|--|\n| {_STARS}a |",
+    "behind a paragraph": "a\n\n" + "1" * 6000,
+    "brackets behind a paragraph": "a\n\n" + "[" * 3000,
+    "ticks": "`" * 6000 + "a" + "`" * 6000,
+    "entities": "&#" * 2000,
+    "an address": "[a]: http://" + "x" * 6000,
+    "spaces": "a\n\n" + " " * 6000,
+    "one item": "- a\n" + "  word word\n" * 500,
+    "one nested list": "- a\n" + "  - b\n" * 500,
+    "code in an item": "- a\n  ```py\n" + "  code line\n" * 500,
+    "one quoted line": "> " + "word " * 1200,
+    "code with an indent": "    code\n" * 1500,
+    "a fence with an indent": "  ```py\n" + "code\n" * 2000,
+    "a cell": "| a | b |\n|--|--|\n| " + "word " * 1200,
+    "no table": "| " + "word " * 1200 + " | b |\n|--|--|\n" + "| 1 | 2 |\n" * 100,
+}
+
+
+@pytest.mark.parametrize("name", _ODD_TEXTS)
+def test_no_text_makes_the_parser_read_much_for_a_piece(
+    name: str, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    spans = BlockStream._spans
+    monkeypatch.setattr(
+        BlockStream, "_spans", lambda stream, source: (read.append(len(source)), spans(stream, source))[1]
+    )
+    stream, text, start, shown = BlockStream(), _ODD_TEXTS[name], 0, []
+    most_read = most_times = 0
+    sizes = itertools.cycle([40, 4, 150, 18])
+    while start < len(text):
+        end = start + min(next(sizes), affordable(text, start))
+        read.clear()
+        shown += stream.push(text[start:end]).finished
+        most_read, most_times = max(most_read, sum(read)), max(most_times, len(read))
+        start = end
+    shown += stream.finish().finished
+    assert most_times <= 24
+    assert most_read <= 24 * limit, "twice what is kept open of code that cannot grow unread"
+    leaves = {"inline", "fence", "code_block"}
+    letters = "".join(
+        block.text + "".join(token.content for token in block.tokens if token.type in leaves) for block in shown
+    )
+    for letter in set("1abdx[&") & set(text):
+        assert letters.count(letter) >= text.count(letter) - 3, "but for what the first line means"
+
+
+def test_a_bracket_that_nothing_closes_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = 0
+    skip = ParserInline.skipToken
+
+    def counted(parser: ParserInline, state: StateInline) -> None:
+        nonlocal steps
+        steps += 1
+        skip(parser, state)
+
+    monkeypatch.setattr(ParserInline, "skipToken", counted)
+    parse_blocks("[" * 240 + " ![" * 60)
+    assert steps == 0
+    (block,) = parse_blocks("[[a](b)")
+    assert "link_open" in [child.type for child in block.tokens[1].children or ()]
+    assert steps
+
+
+@pytest.mark.parametrize("piece", [7, 1000])
+def test_a_long_fence_is_read_by_the_parser_once(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "x = `1` # 🙂 ``` no end\n  ~~~\n``\n\n" * 300
+    text = f"````py\n{code} ````` \t\nafter"
+    expected = [(_shape(block)) for block, _ in BlockStream()._spans(text)]
+    num_read = 0
+    spans = BlockStream._spans
+
+    def counted(stream: BlockStream, source: str) -> list[tuple[Block, int]]:
+        nonlocal num_read
+        num_read += 1
+        return spans(stream, source)
+
+    monkeypatch.setattr(BlockStream, "_spans", counted)
+    stream = BlockStream()
+    finished = [
+        block for start in range(0, len(text), piece) for block in stream.push(text[start : start + piece]).finished
+    ]
+    finished += stream.finish().finished
+    assert [_shape(block) for block in finished] == expected
+    assert [block.is_closed for block in finished] == [True, True]
+    assert num_read < 8
+
+
+@pytest.mark.parametrize("end", ["```", "```\n", "```\n\n"])
+def test_a_fence_that_came_whole_takes_nothing_of_what_follows(end: str) -> None:
+    stream = BlockStream()
+    finished = list(stream.push(f"```\nx\n{end}").finished)
+    finished += stream.push("\n\nwords\n\n```\ny\n```\n").finished
+    finished += stream.finish().finished
+    assert [block.text or block.tokens[1].content for block in finished] == ["x", "words", "y"]
 
 
 def test_the_open_end_of_a_table_has_few_cells() -> None:

@@ -2,9 +2,20 @@ from __future__ import annotations
 
 import pytest
 
+from app.chat.draft_reader import MAX_COUNTED_AT_ONCE
 from app.chat.generation import SAVE_INTERVAL_MS
 from app.storage.records import MessageStatus
-from engine.protocol import AbortRequest, Channel, GenerateRequest, RequestFailed, Role, ToolCall, ToolCalled
+from engine.protocol import (
+    AbortRequest,
+    Channel,
+    Command,
+    CountTokens,
+    GenerateRequest,
+    RequestFailed,
+    Role,
+    ToolCall,
+    ToolCalled,
+)
 from tests.app.conftest import Bench, BenchMaker
 
 
@@ -300,6 +311,32 @@ def test_tokens_are_counted_when_typing_pauses(bench: Bench) -> None:
     bench.qtbot.waitUntil(lambda: bool(counts))
     bench.qtbot.wait(200)
     assert counts == [(3, 3 / 2048)]
+
+
+def test_the_tokens_of_a_very_long_draft_are_estimated_first(bench: Bench) -> None:
+    counts: list[tuple[int, bool]] = []
+    asked: list[int] = []
+    bench.controller.cost_known.connect(
+        lambda number, _share, _seconds, is_estimate: counts.append((number, is_estimate))
+    )
+    submit = bench.engine.submit
+
+    def submitted(command: Command) -> None:
+        if isinstance(command, CountTokens):
+            asked.append(len(command.text))
+        submit(command)
+
+    bench.engine.submit = submitted
+    bench.controller.count_tokens("word " * 40_000)
+    bench.qtbot.waitUntil(lambda: len(counts) == 2)
+    (estimate, is_estimate), second = counts
+    assert is_estimate
+    assert abs(estimate - 40_000) < 400
+    assert second == (40_000, False)
+    assert asked == [10_000, 200_000], "the sample comes first"
+    bench.controller.count_tokens("é" * MAX_COUNTED_AT_ONCE)
+    bench.qtbot.waitUntil(lambda: len(counts) == 3)
+    assert counts[2] == (1, False)
 
 
 def test_the_context_is_reported_for_the_open_chat(bench: Bench) -> None:
