@@ -36,7 +36,7 @@ _JOINED = frozenset("\u200d\ufe0e\ufe0f\\`*_$[](){}<>~|&#;!")
 def affordable(text: str, start: int = 0) -> int:
     """How many of the next characters of ``text`` may be parsed in one go, at least one where there are any."""
     size = min(_PIECE, len(text) - start)
-    while size > _LEAST_PIECE and (weight := _weight(text[start : start + size])) > 2 * _PIECE:
+    while size > _LEAST_PIECE and (weight := _piece_weight(text[start : start + size])) > 2 * _PIECE:
         size = max(_LEAST_PIECE, min(size - 1, _PIECE * size // weight))
     return size
 
@@ -80,7 +80,12 @@ def _weight(source: str) -> int:
     num_unmatched = abs(source.count("[") - source.count("]"))  # the end of each is looked for
     num_unmatched += max(0, source.count("](") - source.count(")"))
     marks = _MARK_COST * sum(map(source.count, _MARKS)) + _ENTITY_COST * source.count("&")
-    return len(source) + marks + _LINE_COST * source.count("\n") + _BRACKET_COST * num_unmatched
+    return len(source) + marks + _BRACKET_COST * num_unmatched
+
+
+def _piece_weight(text: str) -> int:
+    """The same where each line may be a block or an item of its own."""
+    return _weight(text) + _LINE_COST * text.count("\n")
 
 
 def _cost(source: str, block: Block) -> int:

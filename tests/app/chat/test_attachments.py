@@ -365,7 +365,7 @@ def test_a_very_long_line_of_an_attached_text_is_shown_in_parts(theme: Theme, qt
     assert (lines[0], lines[-1], len(lines)) == ("short", "last", 1 + 45 + 3 + 1)
     assert "".join(lines) == text.replace("\n", ""), "nothing is lost"
     assert all(line.endswith(" ") for line in lines[1:46]), "after a word"
-    assert "95,011 characters · very long lines in parts" in [each.text() for each in dialog.findChildren(Label)]
+    assert "95,012 characters · very long lines in parts" in [each.text() for each in dialog.findChildren(Label)]
     copy = next(each for each in dialog.findChildren(QPushButton) if each.text() == "Copy")
     copy.click()
     assert QGuiApplication.clipboard().text() == text
