@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN_CHARACTERS = 6000
 """A longer paragraph, list or table, or one with more markup, is finished in parts."""
-_MARK_COST, _LINE_COST, _ENTITY_COST, _BRACKET_COST = 4, 12, 12, 20
+_MARK_COST, _LINE_COST, _ENTITY_COST, _BRACKET_COST = 4, 4, 12, 20
 _TOKEN_COST, _FORMULA_COST, _CELL_COST = 10, 90, 20
 """What the rest costs, in characters of plain text that take as long."""
 _MARKS = "[]*_`$<>~!\\#%+:=@^{}-"
