@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_OPEN_CHARACTERS = 6000
 """A longer paragraph, list or table, or one with more markup, is finished in parts."""
 _MARK_COST, _LINE_COST, _ENTITY_COST, _BRACKET_COST = 4, 4, 12, 20
-_TOKEN_COST, _FORMULA_COST, _CELL_COST = 10, 90, 20
+_TOKEN_COST, _FORMULA_COST, _CELL_COST, _BAR_COST = 10, 90, 20, 10
 """What the rest costs, in characters of plain text that take as long."""
 _MARKS = "[]*_`$<>~!\\#%+:=@^{}-"
 """Where the parser stops to look for markup."""
@@ -84,8 +84,8 @@ def _weight(source: str) -> int:
 
 
 def _piece_weight(text: str) -> int:
-    """The same where each line may be a block or an item of its own."""
-    return _weight(text) + _LINE_COST * text.count("\n")
+    """The same where each line may be a block or an item of its own, and each bar a cell."""
+    return _weight(text) + _LINE_COST * text.count("\n") + _BAR_COST * text.count("|")
 
 
 def _cost(source: str, block: Block) -> int:
