@@ -117,7 +117,7 @@ def advise(
     measured: MeasuredModel = NOTHING_MEASURED,
 ) -> Advice:
     """Judge a model with a context of so many tokens, or as many as it was trained for."""
-    need = memory_need(shape, context_length, machine.available_bytes, kv_type)
+    need = memory_need(shape, context_length, kv_type)
     best_context, best_kv_type = best_settings(shape, machine)
     return Advice(
         fit=_fit(need, machine),
@@ -159,7 +159,7 @@ def best_settings(shape: ModelShape, machine: Machine) -> tuple[int, KVType]:
 def _longest(shape: ModelShape, machine: Machine, kv_type: KVType) -> int:
     """The longest of CONTEXTS that fits; 0 where none does."""
     for length in CONTEXTS:
-        if _fit(memory_need(shape, length, machine.available_bytes, kv_type), machine) is Fit.FITS:
+        if _fit(memory_need(shape, length, kv_type), machine) is Fit.FITS:
             return min(length, shape.trained_context_length)
     return 0
 

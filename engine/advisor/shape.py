@@ -13,18 +13,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-import psutil
-
 from engine.cache.kv_cache import num_blocks_for
-from engine.cache.memory_plan import MIN_CHECKPOINTS, plan_memory
+from engine.cache.memory_plan import MIN_CHECKPOINTS
 from engine.config import KVType
-from engine.errors import EngineError
 from engine.gguf import GGUFFile
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.kv_layout import kv_bytes_per_block
-from engine.kernels.cpu.memory import FINE_POSITIONS
+from engine.kernels.cpu.memory import CHUNK_POSITIONS, FINE_POSITIONS
 from engine.kernels.cpu.work_memory import work_bytes
-from engine.loader import MIN_BLOCK_BYTES
 from engine.model import load_plan
 from engine.model.plan import BLOCK_SIZE, Attention, ExpertMatMul, HeadMatMul, MatMul, Plan, Rope, Tensor
 
@@ -34,7 +30,7 @@ MAX_BATCH_TOKENS = 512  # of EngineConfig
 # machine code and its loader, and what a vocabulary takes in its tables and strings.
 PROCESS_BYTES = 88_000_000
 CODE_BYTES = 26_000_000
-VOCABULARY_BYTES = 240  # a token
+VOCABULARY_BYTES = 160  # a token
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class ModelShape:
         kv_token_bytes: read for each earlier token that a token sees, by window, as float16; None is no window.
         attention_values: multiplications for each earlier token that a token sees, by window.
         activation_bytes: buffers of a step.
-        position_bytes: rotary tables, for each position of the cache.
+        position_bytes: rotary tables, for each position that comes up.
         num_ops: steps of the plan.
         state_bytes: of the recurrent state of one sequence, which each token reads and writes.
     """
@@ -148,19 +144,13 @@ def shape_of(file: GGUFFile) -> ModelShape:
     )
 
 
-def memory_need(
-    shape: ModelShape, context_length: int, available_bytes: int | None = None, kv_type: KVType = "f16"
-) -> MemoryNeed:
-    """What the model takes when a context of so many tokens is full.
-
-    ``available_bytes`` of memory, now where it is None, decide how many blocks the cache has beside the context.
-    """
+def memory_need(shape: ModelShape, context_length: int, kv_type: KVType = "f16") -> MemoryNeed:
+    """What the model takes when a context of so many tokens is full."""
     context_length = min(context_length, shape.trained_context_length)
     num_blocks = num_blocks_for(context_length) + 1
-    pool = max(num_blocks, _pool_blocks(shape, context_length, available_bytes, kv_type))
     kv = num_blocks * shape.kv_block_bytes[kv_type] + (1 + MIN_CHECKPOINTS) * shape.state_bytes
     vocabulary = shape.vocab_size * VOCABULARY_BYTES
-    tables = round(shape.position_bytes * pool * BLOCK_SIZE)
+    tables = round(shape.position_bytes * -(-context_length // CHUNK_POSITIONS) * CHUNK_POSITIONS)
     work = shape.activation_bytes + vocabulary + tables
     return MemoryNeed(context_length, kv_type, shape.weights_bytes, kv, work, PROCESS_BYTES + CODE_BYTES)
 
@@ -169,22 +159,6 @@ def memory_so_far(shape: ModelShape, context_length: int, num_tokens: int, kv_ty
     """Bytes that a loaded model takes while only so many tokens of its context have been read."""
     need = memory_need(shape, context_length, kv_type=kv_type)
     return need.total - max(0, need.context_length - num_tokens) // BLOCK_SIZE * shape.kv_block_bytes[kv_type]
-
-
-def _pool_blocks(shape: ModelShape, context_length: int, available_bytes: int | None, kv_type: KVType) -> int:
-    """Blocks of the cache that the memory plan would make."""
-    try:
-        return plan_memory(
-            available_bytes=available_bytes or int(psutil.virtual_memory().available),
-            weights_bytes=shape.weights_bytes,
-            block_bytes=max(MIN_BLOCK_BYTES, shape.kv_block_bytes[kv_type]),
-            trained_context_length=shape.trained_context_length,
-            context_length=context_length,
-            state_bytes=shape.state_bytes,
-            work_bytes=shape.activation_bytes,
-        ).num_blocks
-    except EngineError:
-        return 0
 
 
 def _matrices(plan: Plan) -> Iterator[tuple[Tensor, float, bool]]:

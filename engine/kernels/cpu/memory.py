@@ -14,7 +14,8 @@ from engine.kernels.cpu.threads import aligned_zeros
 from engine.model.plan import BLOCK_SIZE, Buffer, RopeTable, Tensor
 
 FINE_POSITIONS = 64  # positions of the fine table, see ``rope``
-_CHUNK_ROWS = 32  # of the coarse table that are made at once: 2,048 positions
+_CHUNK_ROWS = 32  # of the coarse table that are made at once
+CHUNK_POSITIONS = _CHUNK_ROWS * FINE_POSITIONS
 
 
 class Memory:
