@@ -104,6 +104,7 @@ def main() -> int:
     known |= {entry.name for entry in fake.models} | {entry.detail for entry in fake.models}
     known |= {entry.problem for entry in fake.models if entry.problem}
     known |= {offer.name for offer in starter_offers()}
+    known |= {str(Path(home.name, "models"))}  # which a card says once it has looked there
     known |= {view.record.content for view in fake.current_messages}
     known |= {view.record.content[:200] for view in fake.current_messages}
     for entry in window.pages.entries:
