@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+(?= [kMGT]?B\b)")
 _MAX_CHARACTERS = 2000  # a longer one is no sentence
 _MAX_DEPTH = 6  # a cause of a cause
+_JOINTS = (": ", "; ")  # a file's name or a key of its header, then what is wrong; that, then what to do
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,7 @@ def _told(text: str, sentences: tuple[_Sentence, ...], depth: int) -> str:
         for sentence in sentences:
             if sentence.literal in text and (match := sentence.pattern.fullmatch(text)):
                 return sentence.meaning.format(*(_told(part, sentences, depth - 1) for part in match.groups()))
-        for joint in (
-            ": ",
-            "; ",
-        ):  # a file's name or a key of its header, then what is wrong; that, then what to do
+        for joint in _JOINTS:
             head, found, rest = text.partition(joint)
             if found and (known := _told(rest, sentences, depth - 1)) != rest:
                 return f"{_told(head, sentences, depth - 1)}{joint}{known}"

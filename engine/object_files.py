@@ -67,7 +67,8 @@ def _execution_engine() -> Any:
 def load_object(symbol: str, code: bytes) -> int:
     """Address of a function or variable of an object file, which stays loaded until the process ends.
 
-    No other object file may have defined the symbol. Raises RuntimeError where it is not in the code.
+    Of two files with the symbol the later one counts, so callers load and ask one after the other, behind a lock.
+    Raises RuntimeError where it is not in the code.
     """
     with _lock:
         engine = _execution_engine()
