@@ -1,7 +1,7 @@
 """Derived merges in the cache folder: what ``merges.derive_merges`` takes 0.3 s for with 262,144 tokens.
 
-A file's name is a hash of all that its content is derived from: one that is stale is never found. It stands in the
-file, too, so that one under another's name counts as absent: its merges would give other tokens without a word.
+A file's name is a hash of all that its content is derived from: one that is stale is never found, and one under
+another's name, whose merges would give other tokens without a word, counts as absent.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ def cached_merges(
     """What ``derive`` makes of the other arguments, those of ``derive_merges``; read where it was kept."""
     if texts.lengths.size < LEAST_TOKENS:
         return derive(texts, scores, mergeable)
-    key = _key(texts, scores, mergeable)
-    path = merges_folder() / f"{key}.merges"
-    merges = _read(path, key.encode(), texts.lengths.size)
+    path = merges_folder() / f"{_key(texts, scores, mergeable)}.merges"
+    merges = _read(path, texts.lengths.size)
     if merges is None:
         merges = derive(texts, scores, mergeable)
         with contextlib.suppress(OSError):
             _remove_oldest(path.parent)
         columns = (merges.left, merges.right, merges.made)
-        write_checked(path, _KIND, key.encode() + b"".join(column.astype("<i4").tobytes() for column in columns))
+        write_checked(path, _KIND, b"".join(column.astype("<i4").tobytes() for column in columns))
     return merges
 
 
@@ -60,12 +59,12 @@ def _key(texts: CodePoints, scores: npt.NDArray[np.float32], mergeable: npt.NDAr
     return digest.hexdigest()[:32]
 
 
-def _read(path: Path, key: bytes, vocab_size: int) -> Merges | None:
+def _read(path: Path, vocab_size: int) -> Merges | None:
     """The kept merges, or None where there are none that fit."""
     content = read_checked(path, _KIND)
-    if content is None or not content.startswith(key) or (len(content) - len(key)) % 12:
+    if content is None or len(content) % 12:
         return None
-    columns = np.frombuffer(content, "<i4", offset=len(key)).astype(np.int32).reshape(3, -1)
+    columns = np.frombuffer(content, "<i4").astype(np.int32).reshape(3, -1)
     if columns.size and not 0 <= columns.min() <= columns.max() < vocab_size:
         return None
     with contextlib.suppress(OSError):

@@ -30,6 +30,18 @@ def test_a_damaged_file_is_no_code(tmp_path: Path) -> None:
     assert read_object(tmp_path / "absent.o") is None
 
 
+def test_code_kept_under_the_name_of_another_is_no_code(tmp_path: Path) -> None:
+    """A kernel of any name has the same four arguments, so that nothing but its results would tell."""
+    kept, other = tmp_path / "norm-rms_norm-1.o", tmp_path / "norm-layer_norm-1.o"
+    write_object(kept, "symbol", b"code")
+    other.write_bytes(kept.read_bytes())
+    assert read_object(other) is None
+    kept.rename(tmp_path / "norm-rms_norm-2.o")
+    assert read_object(tmp_path / "norm-rms_norm-2.o") is None
+    (tmp_path / "norm-rms_norm-2.o").rename(kept)
+    assert read_object(kept) == ("symbol", b"code")
+
+
 def test_a_symbol_that_is_nowhere_is_told() -> None:
     with pytest.raises(RuntimeError, match="the code of absent_symbol did not load"):
         address_of("absent_symbol")
