@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from gguf import GGMLQuantizationType
+from gguf.quants import QuantError
 
 from engine.model import Hyperparameters
 from engine.model.plan import Activation
@@ -28,6 +30,7 @@ from tests.conftest import GOLDENS, ROOT
 
 TOOLS = ROOT.parent / "shared" / "tools"
 SETS = {"tiny": "make_tiny_models", "tiny2": "make_tiny_models2", "hybrid": "make_tiny_models2"}
+SPECS = {"tiny": "SPECS", "tiny2": "TINY2", "hybrid": "HYBRID"}  # where each set's descriptions are in its tool
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,29 @@ def write_golden_model(name: str, folder: Path) -> Path:
         pytest.skip("the tools that write the golden models are not beside this checkout")
     which = _set_of(name)
     tool = _tool(which)
-    specs = {"tiny": "SPECS", "tiny2": "TINY2", "hybrid": "HYBRID"}[which]
     path = folder / f"{name}.gguf"
-    tool.write(path, getattr(tool, specs)[name])
+    tool.write(path, getattr(tool, SPECS[which])[name])
     assert hashlib.sha256(path.read_bytes()).hexdigest() == golden_of(name).sha256
+    return path
+
+
+def write_seeded_model(name: str, seed: int, folder: Path) -> Path:
+    """Write a golden's twin with other random weights, which no golden knows: the tools seed by the file's name.
+
+    ``name`` may end in ``_q8`` where the tool has no such model. Skips as ``write_golden_model``; ValueError where
+    the format does not suit the model's sizes.
+    """
+    if not TOOLS.is_dir():
+        pytest.skip("the tools that write the golden models are not beside this checkout")
+    base = name if name in golden_names(*SETS) else name.removesuffix("_q8")
+    which = _set_of(base)
+    tool = _tool(which)
+    spec = getattr(tool, SPECS[which])[base]
+    if base != name:
+        spec = {**spec, "wtype": GGMLQuantizationType.Q8_0}
+    path = folder / f"{name}-{seed}.gguf"
+    try:
+        tool.write(path, spec)
+    except QuantError as error:
+        raise ValueError(str(error)) from error
     return path

@@ -154,8 +154,10 @@ def rounded_activations(x: Floats) -> npt.NDArray[np.float64]:
     """What INT8 keeps of ``x``: multiples of max / 127 in blocks of 32."""
     blocks = x.reshape(len(x), -1, 32)
     largest = np.abs(blocks).max(-1, keepdims=True)
-    q = np.rint(blocks * (np.float32(127) / largest))
-    return (q.astype(np.float64) * (largest * np.float32(1 / 127))).reshape(x.shape)
+    inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest > 0)
+    q = np.rint(blocks * inverse).astype(np.float64)
+    rounded: npt.NDArray[np.float64] = (q * (largest * np.float32(1 / 127))).reshape(x.shape)
+    return rounded
 
 
 def cases(tensor_type: TensorType) -> Iterator[tuple[int, int, int]]:
