@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import os
 from pathlib import Path
 
 from engine.bench.extras import missing_extra
+from engine.bench.llama_bench import LlamaBench, check_program
 from engine.bench.plot import check_plot, write_plot
 from engine.bench.session import IK_LLAMA, LLAMA_BENCH, WHEELS, XLLAMACPP, BenchOptions, run_benchmark
 from engine.bench.synthetic import cached_model
@@ -91,15 +93,18 @@ def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
     if not 0 <= arguments.busy <= 256:
         raise EngineError(f"--busy {arguments.busy}: the number of busy processes is 0 to 256.")
     program = None
-    if arguments.llama_bench:
-        program = Path(arguments.llama_bench).expanduser()
-        if not program.is_file():
-            raise EngineError(f"There is no program {program}; --llama-bench wants the path of a llama-bench.")
+    if arguments.llama_bench is not None:
+        program = Path(os.path.expanduser(arguments.llama_bench))
+        output.progress("Asking llama-bench ...")
+        check_program(program)
     if arguments.synthetic:
         output.progress("Writing the model ...")
         path = cached_model(arguments.synthetic)
     else:
         path = find_model(arguments.model)
+    if program:
+        output.progress("Asking llama-bench for the model ...")
+        LlamaBench(program, path, 1).check()
     return BenchOptions(
         path=path,
         backend=arguments.backend,

@@ -6,15 +6,22 @@ Two dialects are known: ``-d DEPTH`` of llama.cpp, and ``-gp DEPTH,TOKENS`` of f
 from __future__ import annotations
 
 import json
-import subprocess
+import math
+import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from engine.bench.programs import Finished, ProgramError, run_program
 from engine.bench.results import SpeedTest
 from engine.errors import EngineError
 
 TIMEOUT_S = 900.0
+HELP_TIMEOUT_S = 20.0
+_FLAGS = ("--model", "--threads", "--repetitions", "--n-prompt", "--n-gen", "--output")
+_TRIAL = SpeedTest("prefill", 8, 0, 1)
+_ADVICE = "--llama-bench wants the path of a built llama-bench"
 
 
 class LlamaBench:
@@ -26,6 +33,10 @@ class LlamaBench:
         self._model = model
         self._deep_repetitions = deep_repetitions
         self._samples: dict[SpeedTest, list[float]] = {}
+
+    def check(self) -> None:
+        """Let it read a few tokens. Raises EngineError where it cannot, before an hour of measuring."""
+        self._run(_TRIAL, 1)
 
     def prepare(self, test: SpeedTest) -> None:
         """Nothing: the program fills its cache itself, outside its clocks."""
@@ -42,7 +53,7 @@ class LlamaBench:
 
     @cached_property
     def _has_depth(self) -> bool:
-        return "--n-depth" in self._output(["--help"])
+        return "--n-depth" in _help(self._program)
 
     def _run(self, test: SpeedTest, repetitions: int) -> list[float]:
         arguments = ["-m", str(self._model), "-t", str(test.num_threads), "-r", str(repetitions), "-o", "json"]
@@ -54,33 +65,52 @@ class LlamaBench:
             arguments += ["-p", "0", "-n", str(test.num_tokens), "-d", str(test.depth)]
         else:
             arguments += ["-p", "0", "-n", "0", "-gp", f"{test.depth},{test.num_tokens}"]
-        text = self._output(arguments)
-        try:
-            samples = [float(speed) for speed in _json_list(text)[-1]["samples_ts"]]
-        except (ValueError, LookupError, TypeError) as error:
-            raise EngineError(
-                f"{self._program.name} printed no results for {test.label}; is it a llama-bench?"
-            ) from error
+        finished = _ask(self._program, arguments, TIMEOUT_S)
+        if finished.failure:
+            raise EngineError(f"{self._program} {finished.failure}")
+        samples = _samples(finished.output)
         if not samples:
-            raise EngineError(f"{self._program.name} printed no samples for {test.label}.")
+            raise EngineError(f"{self._program} printed no speeds for {test.label}; {_ADVICE}.")
         return samples
 
-    def _output(self, arguments: list[str]) -> str:
+
+def check_program(program: Path) -> None:
+    """Raise EngineError unless the program answers as a llama-bench does."""
+    if os.path.isdir(program):
+        raise EngineError(f"{program} is a folder; {_ADVICE}.")
+    if not os.path.isfile(program):  # unlike Path's, no error for a name that is too long
+        raise EngineError(f"There is no program {program}; {_ADVICE}.")
+    text = _help(program)
+    missing = [flag for flag in _FLAGS if flag not in text]
+    if missing:
+        raise EngineError(f"{program} is no llama-bench: its --help does not name {missing[0]}; {_ADVICE}.")
+
+
+def _help(program: Path) -> str:
+    """What it says of itself. Some programs call it a failure to be asked, so that its code says nothing."""
+    finished = _ask(program, ["--help"], HELP_TIMEOUT_S)
+    if finished.code < 0:
+        raise EngineError(f"{program} {finished.failure} when asked for --help; {_ADVICE}.")
+    return finished.output + finished.errors
+
+
+def _ask(program: Path, arguments: list[str], timeout_s: float) -> Finished:
+    # Absolute, for a bare name would be looked for in the folders of the system instead.
+    try:
+        return run_program([str(program.absolute()), *arguments], timeout_s)
+    except ProgramError as error:
+        asked = " when asked for --help" if arguments == ["--help"] else ""
+        raise EngineError(f"{program} {error}{asked}; {_ADVICE}.") from error
+
+
+def _samples(text: str) -> list[float]:
+    """Tokens a second in the last entry of the list that the program printed; empty where there is none."""
+    for start in re.finditer(r"^\s*\[", text, re.MULTILINE):
         try:
-            done = subprocess.run(
-                [str(self._program), *arguments], capture_output=True, timeout=TIMEOUT_S, check=False
-            )
-        except OSError as error:
-            reason = error.strerror or error
-            raise EngineError(f"{self._program} cannot be run as llama-bench: {reason}.") from error
-        except subprocess.TimeoutExpired as error:
-            raise EngineError(f"{self._program.name} gave no result within {TIMEOUT_S:,} s.") from error
-        if done.returncode and arguments != ["--help"]:
-            last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise EngineError(f"{self._program.name} failed with code {done.returncode}: {' '.join(last)}")
-        return done.stdout.decode("utf-8", "replace")
-
-
-def _json_list(text: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(text[text.index("[") :])
-    return found
+            found: Any = json.JSONDecoder().raw_decode(text[start.end() - 1 :])[0]
+            speeds = [float(speed) for speed in found[-1]["samples_ts"]]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            continue
+        if all(0 < speed < math.inf for speed in speeds):
+            return speeds
+    return []

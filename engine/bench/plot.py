@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,13 @@ def check_plot(path: Path) -> None:
     """Find out before an hour of measuring. Raises EngineError when ``path`` cannot be plotted to."""
     if path.suffix.lower() not in SUFFIXES:
         raise EngineError(f"A plot is written as {', '.join(SUFFIXES)}, so {path.name} cannot be one.")
-    if not path.absolute().parent.is_dir():
-        raise EngineError(f"The folder {path.absolute().parent} for the plot does not exist.")
+    folder = path.absolute().parent
+    if not os.path.isdir(folder):
+        raise EngineError(f"The folder {folder} for the plot does not exist.")
+    if os.path.isdir(path):
+        raise EngineError(f"{path} is a folder; a plot is written to a file.")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise EngineError(f"The plot {path} cannot be written: you may not write there.")
     _matplotlib()
 
 
@@ -35,13 +41,19 @@ def write_plot(report: Report, path: Path) -> None:
     canvas_class(figure)
     for index, (title, results) in enumerate(groups):
         _draw(figure.add_subplot(1, len(groups), index + 1), title, results, report)
-    figure.suptitle(
-        f"{report.model['name']} {report.model['tensor_type']}, {report.machine['processor']}", fontsize=10
-    )
+    figure.suptitle(_title(report), fontsize=10)
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
         raise EngineError(f"The plot {path} cannot be written: {error.strerror}.") from error
+
+
+def _title(report: Report) -> str:
+    """Model and machine; many a model's name holds its tensor type already."""
+    name, tensor_type = str(report.model["name"]), str(report.model["tensor_type"])
+    if tensor_type.lower() not in name.lower():
+        name += f" {tensor_type}"
+    return f"{name}, {report.machine['processor']}"
 
 
 def _draw(axes: Any, title: str, results: list[SpeedResult], report: Report) -> None:

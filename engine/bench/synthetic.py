@@ -112,6 +112,8 @@ def write_model(path: Path, shape: Shape, type_name: str, seed: int = 1) -> None
     from gguf import GGMLQuantizationType, GGUFWriter
 
     writer = GGUFWriter(path, shape.architecture)
+    known = [name for name, each in SHAPES.items() if each == shape]
+    writer.add_name(" ".join(["synthetic", *known, type_name]))
     _add_metadata(writer, shape, type_name)
     _add_vocabulary(writer, shape.vocab_size)
     tensors = list(_tensors(shape, type_name))
@@ -133,7 +135,6 @@ def write_model(path: Path, shape: Shape, type_name: str, seed: int = 1) -> None
 
 
 def _add_metadata(writer: GGUFWriter, shape: Shape, type_name: str) -> None:
-    writer.add_name(f"synthetic {type_name}")
     writer.add_file_type(_file_type(type_name))
     writer.add_block_count(shape.num_layers)
     writer.add_context_length(131072)

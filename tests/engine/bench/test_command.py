@@ -35,7 +35,7 @@ def test_the_results_are_a_table_and_a_plot(
     assert main(["bench", "--synthetic", "tiny-q8_0", "--plot", str(plot), *QUICK]) == 0
     captured = capfd.readouterr()
     assert "prefill 20" in captured.out
-    assert "synthetic q8_0" in captured.out
+    assert "synthetic tiny q8_0 (llama" in captured.out
     assert plot.exists()
     assert list((tmp_path / "cache" / "bench").glob("*.gguf"))
 
@@ -47,14 +47,17 @@ def test_the_results_are_a_table_and_a_plot(
         (["m.gguf", "--synthetic", "tiny-q4_0"], "not both"),
         (["m.gguf", "--busy", "-1"], "0 to 256"),
         (["m.gguf", "--llama-bench", "absent"], "There is no program absent"),
+        (["m.gguf", "--llama-bench", ""], " is a folder"),
+        (["m.gguf", "--llama-bench", "x" * 5000], "There is no program xxx"),
+        (["m.gguf", "--llama-bench", "~nobody-of-that-name/x"], "There is no program ~nobody"),
         (["absent.gguf"], "absent.gguf"),
         (["m.gguf", "--plot", "out.txt"], r".png, .svg, .pdf"),
+        (["m.gguf", "--plot", "absent/out.png"], "does not exist"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
     assert main(["bench", *arguments]) == 1
     assert message in capsys.readouterr().err
 

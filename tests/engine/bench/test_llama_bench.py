@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from engine.bench.llama_bench import LlamaBench
+from engine.bench.llama_bench import LlamaBench, check_program
+from engine.bench.programs import ProgramError, run_program
 from engine.bench.results import SpeedTest
 from engine.errors import EngineError
 
@@ -74,15 +78,90 @@ def test_a_failing_program_is_quoted(tmp_path: Path) -> None:
         LlamaBench(path, Path("m.gguf"), 1).sample(DECODE)
 
 
-@pytest.mark.parametrize("printed", ["hello", "[]", '[{"samples_ts": []}]', "[1]", "[{"])
+@pytest.mark.parametrize(
+    "printed",
+    [
+        *("hello", "", "[]", '[{"samples_ts": []}]', "[1]", "[{", "[" * 5000, '{"samples_ts": [1]}'),
+        *('[{"samples_ts": [0]}]', '[{"samples_ts": [-1.0]}]', '[{"samples_ts": [NaN]}]'),
+        *('[{"samples_ts": ["fast"]}]', '[{"samples_ts": [Infinity]}]'),
+    ],
+)
 def test_other_output_is_no_result(tmp_path: Path, printed: str) -> None:
     path = program(tmp_path, f"#!{sys.executable} -S\nprint({printed!r})\n")
-    with pytest.raises(EngineError, match="printed no"):
+    with pytest.raises(EngineError, match="printed no speeds for decode at 0; --llama-bench wants"):
         LlamaBench(path, Path("m.gguf"), 1).sample(DECODE)
 
 
-def test_what_is_no_program_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "llama-bench"
-    path.write_text("text", encoding="utf-8")
-    with pytest.raises(EngineError, match="cannot be run"):
-        LlamaBench(path, Path("m.gguf"), 1).sample(DECODE)
+def test_what_stands_before_the_results_is_passed_over(tmp_path: Path) -> None:
+    printed = '[INFO] loading [1]\n[2]\n[{"samples_ts": [7.5]}]\ndone'
+    path = program(tmp_path, f"#!{sys.executable} -S\nprint({printed!r})\n")
+    assert LlamaBench(path, Path("m.gguf"), 1).sample(DECODE) == 7.5
+
+
+HELP = "-m, --model -t, --threads -r, --repetitions -p, --n-prompt -n, --n-gen -o, --output"
+
+
+def test_what_answers_as_a_llama_bench_is_one(tmp_path: Path) -> None:
+    """Also one that calls it a failure to be asked, and one that prints its help as an error."""
+    check_program(script(tmp_path, HELP)[0])
+    check_program(program(tmp_path, f"#!{sys.executable} -S\nimport sys\nsys.exit({HELP!r})\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("text", "cannot be run: Exec format error when asked for --help"),
+        ("#!/absent/interpreter\n", "cannot be run: No such file or directory"),
+        ("#!/bin/sh\n", "is no llama-bench: its --help does not name --model"),
+        (f"#!/bin/sh\necho '{HELP.replace('-n, --n-gen', '')}'\n", "its --help does not name --n-gen"),
+        ("#!/bin/sh\nkill -SEGV $$\n", "failed with the signal SIGSEGV when asked for --help"),
+        ("#!/bin/sh\nsleep 60\nsleep 60\n", "did not end within 1 s when asked for --help"),
+        ("#!/bin/sh\nread line\necho $line\n", "does not name --model"),  # there is nothing to read
+        ("#!/bin/sh\nwhile :; do echo yyyyyyyyyyyyyyyy; done\n", "printed more than 0 MB when asked for"),
+    ],
+)
+def test_what_is_no_llama_bench_is_said_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, told: str
+) -> None:
+    monkeypatch.setattr("engine.bench.llama_bench.HELP_TIMEOUT_S", 0.6)
+    monkeypatch.setattr("engine.bench.programs.MAX_OUTPUT_BYTES", 1000)
+    with pytest.raises(EngineError, match=told) as caught:
+        check_program(program(tmp_path, content))
+    assert str(caught.value).endswith("; --llama-bench wants the path of a built llama-bench.")
+
+
+def test_folders_and_absent_files_are_no_programs(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="is a folder; --llama-bench wants"):
+        check_program(tmp_path)
+    with pytest.raises(EngineError, match="There is no program"):
+        check_program(tmp_path / "absent")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may run what nobody may")
+def test_a_file_that_nobody_may_run_is_said(tmp_path: Path) -> None:
+    path = program(tmp_path, "#!/bin/sh\n")
+    path.chmod(0o644)
+    with pytest.raises(EngineError, match="cannot be run: Permission denied"):
+        check_program(path)
+
+
+def test_a_model_it_cannot_read_is_said_before_anything_is_timed(tmp_path: Path) -> None:
+    path = program(
+        tmp_path, f"#!{sys.executable} -S\nimport sys\nprint('loading')\nsys.exit('unknown architecture')\n"
+    )
+    with pytest.raises(EngineError, match="failed with code 1: unknown architecture"):
+        LlamaBench(path, Path("m.gguf"), 1).check()
+
+
+def test_children_end_with_the_program(tmp_path: Path) -> None:
+    """A script's child, which holds what the script prints to."""
+    kept = tmp_path / "child"
+    path = program(tmp_path, f"#!/bin/sh\nsleep 60 & echo $! > {kept}\nwait\n")
+    started = time.monotonic()
+    with pytest.raises(ProgramError, match="did not end within"):
+        run_program([str(path)], 0.7)
+    assert time.monotonic() - started < 30
+    pid = int(kept.read_text(encoding="utf-8"))
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait(10)
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE

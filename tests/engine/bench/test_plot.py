@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.bench.plot import check_plot, write_plot
+from engine.bench.plot import _title, check_plot, write_plot
 from engine.errors import EngineError
 from tests.engine.bench.test_table import full_report
 
@@ -32,6 +32,21 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         check_plot(tmp_path / "out.txt")
     with pytest.raises(EngineError, match="does not exist"):
         check_plot(tmp_path / "absent" / "out.png")
+
+
+def test_what_cannot_be_written_is_said_before(tmp_path: Path) -> None:
+    (tmp_path / "out.png").mkdir()
+    with pytest.raises(EngineError, match=r"out\.png is a folder"):
+        check_plot(tmp_path / "out.png")
+
+
+def test_a_type_that_the_name_tells_is_not_told_twice() -> None:
+    report = full_report()
+    report.model |= {"name": "synthetic 1b q4_0", "tensor_type": "Q4_0"}
+    report.machine["processor"] = "CPU"
+    assert _title(report) == "synthetic 1b q4_0, CPU"
+    report.model["name"] = "SmolLM2"
+    assert _title(report) == "SmolLM2 Q4_0, CPU"
 
 
 def test_without_matplotlib_what_adds_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
