@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what to measure")
     what.add_argument("--threads", type=_counts, metavar="LIST", help="thread counts (1 and one a physical core)")
     what.add_argument(
-        "--prompts", type=_sizes, default=(512, 2048), metavar="LIST", help="prefill lengths (512,2048)"
+        "--prompts", type=_lengths, default=(512, 2048), metavar="LIST", help="prefill lengths (512,2048)"
     )
     what.add_argument("--depths", type=_sizes, default=(0, 4096), metavar="LIST", help="decode depths (0,4096)")
     what.add_argument(
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
-    if arguments.synthetic and arguments.model:
+    if arguments.synthetic is not None and arguments.model is not None:
         raise EngineError("Give either a model or --synthetic, not both.")
     if not 0 <= arguments.busy <= 256:
         raise EngineError(f"--busy {arguments.busy}: the number of busy processes is 0 to 256.")
@@ -97,7 +97,7 @@ def _options(arguments: argparse.Namespace, output: Output) -> BenchOptions:
         program = Path(os.path.expanduser(arguments.llama_bench))
         output.progress("Asking llama-bench ...")
         check_program(program)
-    if arguments.synthetic:
+    if arguments.synthetic is not None:
         output.progress("Writing the model ...")
         path = cached_model(arguments.synthetic)
     else:
@@ -140,9 +140,13 @@ def _counts(text: str) -> tuple[int, ...]:
     return tuple(sorted({_count(part) for part in text.split(",")}))
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def _sizes(text: str, least: int = 0) -> tuple[int, ...]:
     """``512,2048`` as numbers; an empty text is none."""
-    return tuple(_number(part, 0, 1 << 20) for part in text.split(",") if part.strip())
+    return tuple(_number(part, least, 1 << 20) for part in text.split(",") if part.strip())
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    return _sizes(text, 1)
 
 
 def _number(text: str, least: int, most: int) -> int:

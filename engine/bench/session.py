@@ -145,6 +145,10 @@ class _Session:
         used = psutil.cpu_percent(0.5) / 100
         if used > _BUSY_SHARE:
             self.report.notes.append(f"Other programs used {used:.0%} of the processor when the run began.")
+        most_threads, places = max(self.options.thread_counts), psutil.cpu_count() or 1
+        if most_threads > places:
+            note = f"{most_threads:,} threads take turns on this machine, which runs {places:,} at once."
+            self.report.notes.append(note)
         self._measure_start()
         self._measure_bandwidth()
         for num_threads in self.options.thread_counts:

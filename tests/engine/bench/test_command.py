@@ -44,6 +44,7 @@ def test_the_results_are_a_table_and_a_plot(
     ("arguments", "message"),
     [
         (["--synthetic", "9b-q4_0"], "no synthetic model"),
+        (["--synthetic", ""], "'' is no synthetic model"),
         (["m.gguf", "--synthetic", "tiny-q4_0"], "not both"),
         (["m.gguf", "--busy", "-1"], "0 to 256"),
         (["m.gguf", "--llama-bench", "absent"], "There is no program absent"),
@@ -68,7 +69,8 @@ def test_what_cannot_be_is_one_sentence(
         (["--threads", "0"], "'0' is not a whole number from 1 to 1,024"),
         (["--threads", "1,,2"], "'' is not a whole number from 1 to 1,024"),
         (["--streams", "x"], "'x' is not a whole number from 1 to 1,024"),
-        (["--prompts", "-1"], "'-1' is not a whole number from 0 to 1,048,576"),
+        (["--prompts", "-1"], "'-1' is not a whole number from 1 to 1,048,576"),
+        (["--prompts", "512,0"], "'0' is not a whole number from 1 to 1,048,576"),
         (["--depths", "1e3"], "'1e3' is not a whole number from 0 to 1,048,576"),
         (["--repetitions", "0"], "'0' is not a whole number from 1 to 1,024"),
         (["--limit", "nan"], "'nan' is not a number of seconds from 0 on"),

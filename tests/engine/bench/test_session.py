@@ -109,8 +109,18 @@ def test_a_run_fills_the_report(tmp_path: Path) -> None:
     assert all(result.share_kept(OWN) for result in report.busy)
     assert report.engines == [OWN]
     assert "The model was trained for 128 tokens; longer tests are left out." in report.notes
+    assert not any("take turns" in note for note in report.notes)
     assert told
     json.dumps(report.as_plain())
+
+
+def test_more_threads_than_the_machine_runs_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.bench.session.psutil.cpu_count", lambda logical=True: 1)
+    path = write_tiny_model("llama", tmp_path)
+    report = run_benchmark(
+        options(path, thread_counts=(2,), prompts=(), depths=(), has_start=False), lambda text: None
+    )
+    assert "2 threads take turns on this machine, which runs 1 at once." in report.notes
 
 
 def test_the_wheel_runs_beside_ours(tmp_path: Path) -> None:
