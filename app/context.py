@@ -20,6 +20,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.attachments import Attachments
 from app.chat.controller import ChatController
 from app.engine_client import EngineClient, EngineFactory
+from app.garbage import GarbageTurns
 from app.kept_chats import KeptChats
 from app.library.starter import find_starter
 from app.model_session import ModelSession
@@ -111,6 +112,7 @@ class AppContext(QObject):
         self.controller.trash.purged.connect(self._kept_chats.forget)
         self.is_complete = False
         self._is_closed = False
+        self._garbage: GarbageTurns | None = None
         self._importer = TaskRunner("imports", self)
 
     @cached_property
@@ -231,6 +233,8 @@ class AppContext(QObject):
     def close(self) -> None:
         """Save, stop and free everything, in less than a second unless another program holds the database."""
         self._is_closed = True
+        if self._garbage is not None:
+            self._garbage.close()
         self.client.catch_up()  # what is written but not shown yet is saved as well
         self._importer.close(IMPORT_WAIT_S)
         self.controller.close()
@@ -247,6 +251,7 @@ class AppContext(QObject):
         if self._is_closed:
             return
         self.is_complete = True
+        self._garbage = GarbageTurns(lambda: self.client.is_busy, self)
         self.models.queue.start()
         self.library.scan()
         self.completed.emit()

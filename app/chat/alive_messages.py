@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QTimer, Signal
@@ -19,6 +20,7 @@ from app.chat.following_area import FollowingArea
 from app.chat.message_kinds import make_message, pass_on
 from app.chat.reading_column import ReadingColumn
 from app.theme import Theme
+from app.turns import Turns
 
 if TYPE_CHECKING:
     from app.chat.message_view import MessageWidget
@@ -31,6 +33,7 @@ _GROW_EVERY_MS = 2
 GROW_AFTER_MS = 1200  # what is out of sight waits for the first words of a person, and for the imports of a start
 TURN_S = 0.02  # how long messages are made before the event loop gets its turn
 _LOAD_EARLIER_PX = 600
+GONE_PARTS = 12  # of a message that are deleted in one turn of the event loop
 
 
 class AliveMessages(FollowingArea):
@@ -123,22 +126,28 @@ class AliveMessages(FollowingArea):
             bar.setValue(bar.value() + widget.height() - before)
         self.shown_changed.emit()
 
-    def _drop(self, widget: MessageWidget) -> None:
+    def _drop(self, widget: MessageWidget, *, at_once: bool = False) -> None:
         self._column.remove(widget)
         widget.hide()
-        widget.deleteLater()
+        if at_once or not widget.let_go(GONE_PARTS):
+            widget.deleteLater()
+        else:  # a hundred cards of code take a tenth of a second
+            Turns([partial(widget.let_go, GONE_PARTS), widget.deleteLater], widget)
 
-    def _clear(self) -> None:
+    def _clear(self, *, at_once: bool = False) -> None:
         for widget in self._widgets:
-            self._drop(widget)
+            self._drop(widget, at_once=at_once)
         self._widgets, self._messages = [], []
         self._num_below = self._num_resting = 0
 
-    def _let_go(self, num_wanted: int = ALIVE_AT_REST) -> None:
-        """Have no message alive; ``num_wanted`` are to be made again, with all of their text that has come."""
+    def _let_go(self, num_wanted: int = ALIVE_AT_REST, *, at_once: bool = False) -> None:
+        """Have no message alive; ``num_wanted`` are to be made again, with all of their text that has come.
+
+        With ``at_once`` long ones are not deleted in turns.
+        """
         streamed = {widget.message_id: widget.current_view for widget in self._widgets}
         messages = [streamed.get(view.record.id, view) for view in self._messages]
-        self._clear()
+        self._clear(at_once=at_once)
         self._messages, self._num_wanted = messages, num_wanted
 
     def _leave_below(self, num_below: int, num_asked: int) -> None:

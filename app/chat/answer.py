@@ -31,7 +31,7 @@ from app.translation import tr
 from app.widgets.label import Label
 from engine.protocol import Channel, ToolCall
 
-_LEAST_PIECE, _MOST_PIECE, _MOST_FENCES = 60, 1500, 6
+_LEAST_PIECE, _MOST_PIECE, _MOST_FENCES = 200, 1500, 4
 TURN_S = 0.015
 """A long text is shown in pieces of so many characters and fences, fewer where they cost much, for so long in each
 turn of the event loop."""
@@ -57,7 +57,7 @@ class Answer(MessageWidget):
         px = theme.px
         self._pushed = ""  # the answer as far as it came
         self._num_shown = 0  # characters of it that the body has
-        self._piece_size = 3 * _LEAST_PIECE
+        self._piece_size = _LEAST_PIECE
         self._turns = QTimer(self)
         self._turns.timeout.connect(self._show_more)
         self._is_finished = False
@@ -297,6 +297,10 @@ class Answer(MessageWidget):
         if content:
             self._push(content)
 
+    def let_go(self, num_parts: int) -> bool:
+        self._turns.stop()
+        return self.body.let_go(num_parts)
+
     def completing(self) -> Iterator[None]:
         while self._num_shown < len(self._pushed):
             self._show_more()
@@ -310,11 +314,12 @@ class Answer(MessageWidget):
     @property
     def _is_short(self) -> bool:
         """Whether nobody shall see that the text comes in pieces."""
-        return len(self._pushed) <= _MOST_PIECE and self._pushed.count("```") <= 2 * _MOST_FENCES
+        return len(self._pushed) <= _MOST_PIECE and self._pushed.count("```") <= 3 * _MOST_FENCES
 
     def _show_more(self) -> None:
         """Show what waits, for as long as nobody notices; the rest in the next turn."""
         began = now = time.perf_counter()
+        turn_s = TURN_S if self.isVisible() else TURN_S / 2  # what is new is also put into the window in this turn
         is_higher = self._turns.isActive()
         while self._num_shown < len(self._pushed):
             end = self._num_shown + min(self._piece_size, affordable(self._pushed, self._num_shown))
@@ -325,7 +330,7 @@ class Answer(MessageWidget):
             before, now = now, time.perf_counter()
             size = self._piece_size * 2 if now - before < TURN_S / 2 else self._piece_size // 2
             self._piece_size = min(max(size, _LEAST_PIECE), _MOST_PIECE)
-            if now - began >= TURN_S and not self._is_short:
+            if now - began >= turn_s and not self._is_short:
                 break
         if self._num_shown < len(self._pushed):
             self._turns.start(0)

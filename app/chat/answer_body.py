@@ -85,6 +85,14 @@ class AnswerBody(GrowingColumn):
             self._show(update.finished, ())
         self._place_caret()
 
+    def let_go(self, num_views: int) -> bool:
+        """Delete so many of the last views; True while there are more. Nothing is shown from here on."""
+        for view in self._views[-num_views:]:
+            self.remove(view)
+            view.deleteLater()
+        del self._views[-num_views:]
+        return bool(self._views)
+
     @property
     def views(self) -> tuple[_View, ...]:
         """The block views from top to bottom."""

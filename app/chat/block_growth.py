@@ -1,14 +1,17 @@
-"""An open block that only got longer: words at the end of its text, or lines of code inside its fence.
+"""An open block that only got longer: words at the end of its text, lines of code inside its fence, a table's rows.
 
 Most pieces of an answer are words and spaces, which mean the same to Markdown wherever they stand behind a word.
-For those the block grows without being parsed and written anew.
+For those the block grows without being parsed and written anew. Of a table the last row alone is parsed again.
 """
 
 from __future__ import annotations
 
 import re
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from app.chat.block_parts import LINES
 
 if TYPE_CHECKING:
     from app.chat.blocks import Block
@@ -18,6 +21,7 @@ _WORDS = re.compile(r"(?:[^\W_]|[ ,'?!]|(?<=[^\W\d_])[-.])*")
 _CODE = re.compile(r"(?:[\t\n\x20-\x7e]|[^\W\x00-\x7f])*")
 """Printable ASCII, letters of all scripts and line ends: what is shown as it is."""
 _OPENING = re.compile(r"(`{3,}+|~{3,}+)[^\n]*\n")
+_HEAD_LINES = 2  # of a table: the names of its columns, and the line below
 _HALF_FENCE = re.compile(r" {0,3}([`~])\1*")
 
 
@@ -69,6 +73,33 @@ def grown_fence(block: Block, source: str, text: str) -> tuple[Block, int] | Non
     if not _CODE.fullmatch(added) or not _CODE.fullmatch(_last_line(block.text)):
         added = ""
     return replace(block, text=code, is_closed=False, added=added), 0
+
+
+def table_end(block: Block, source: str) -> str | None:
+    """What of ``source``, which is all of the table ``block``, more rows depend on: its head and its last row.
+
+    None where the last line is no row that stands below the head.
+    """
+    lines = LINES.findall(source)
+    if block.tokens[0].map != [0, len(lines)] or len(lines) <= _HEAD_LINES:
+        return None
+    return "".join((*lines[:_HEAD_LINES], lines[-1]))
+
+
+def first_lines(block: Block, num_lines: int) -> Block:
+    """The table ``block`` as far as so many lines of its source go; it has more."""
+    ends = [place for place, token in enumerate(block.tokens) if token.type == "tr_close"]
+    return replace(block, tokens=(*block.tokens[: ends[num_lines - _HEAD_LINES] + 1], *block.tokens[-2:]))
+
+
+def grown_table(block: Block, end: Block, num_lines: int) -> Block:
+    """``block`` with the rows of ``end``, which has the same head, in place of its last one; so many lines long."""
+    tokens, rows = block.tokens, end.tokens
+    last = max(place for place, token in enumerate(tokens) if token.type == "tr_open")
+    first = next(place for place, token in enumerate(rows) if token.type == "tbody_open") + 1
+    opening = copy(tokens[0])
+    opening.map = [0, num_lines]
+    return replace(block, tokens=(opening, *tokens[1:last], *rows[first:]))
 
 
 def without_half_fence(code: str) -> str:

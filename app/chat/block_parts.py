@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 MAX_OPEN_CHARACTERS = 6000
 """A longer paragraph, list or table, or one with more markup, is finished in parts."""
-_MARK_COST, _LINE_COST, _ENTITY_COST, _BRACKET_COST = 4, 4, 12, 20
-_TOKEN_COST, _FORMULA_COST, _CELL_COST, _BAR_COST = 10, 90, 20, 10
+_MARK_COST, _LINE_COST, _ENTITY_COST, _BRACKET_COST = 7, 12, 12, 20
+_TOKEN_COST, _FORMULA_COST, _CELL_COST, _BAR_COST = 10, 90, 24, 10
 """What the rest costs, in characters of plain text that take as long."""
 _MARKS = "[]*_`$<>~!\\#%+:=@^{}-"
 """Where the parser stops to look for markup."""
 _PIECE, _LEAST_PIECE = 1500, 40
 """Characters that are parsed in one go, and of the dearest ones: the parser's time grows faster than a block."""
-_WHOLE, _WHOLE_CODE = 3, 10
+_WHOLE, _WHOLE_CODE = 1.5, 10
 """Of a block that can be parted only by losing its form: so many times what others may cost; code costs little."""
 _MAX_QUOTE_MARKS = 60  # that are written again in front of a quote's next part
 

@@ -114,14 +114,18 @@ class TableView(TextView):
         shown = [[(token.content, style) for token, style in row] for row in rows]
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
-        if self._table is None or len(shown) < len(self._shown) or shown[0] != self._shown[0]:
+        if self._table is None or shown[0] != self._shown[0]:
             self._table, first = self._make_table(cursor, rows), 0
         else:
             same = (before == after for before, after in zip(self._shown, shown))
-            first = next((index for index, is_same in enumerate(same) if not is_same), len(self._shown))
-            if len(shown) > len(self._shown):
-                self._table.appendRows(len(shown) - len(self._shown))
-                first = min(first, len(self._shown) - 1)  # under the row that was the last one is a line now
+            num_both = min(len(shown), len(self._shown))
+            first = next((index for index, is_same in enumerate(same) if not is_same), num_both)
+            if (num_more := len(shown) - len(self._shown)) > 0:
+                self._table.appendRows(num_more)
+            elif num_more < 0:
+                self._table.removeRows(len(shown), -num_more)
+            if num_more:
+                first = min(first, num_both - 1)  # the row that was the last one, or is it now, has another rim
         self._shown = shown
         for index in range(first, len(rows)):
             self._writer.write_row(self._table, index, rows[index], is_last=index == len(rows) - 1)

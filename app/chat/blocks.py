@@ -13,7 +13,14 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from app.chat.block_growth import grown_fence, grown_prose, without_half_fence
+from app.chat.block_growth import (
+    first_lines,
+    grown_fence,
+    grown_prose,
+    grown_table,
+    table_end,
+    without_half_fence,
+)
 from app.chat.block_parts import LINES, affordable, is_heavy, is_long, part, place_in_line
 from app.chat.maths_syntax import use_maths
 from engine.plain_data import dataclass
@@ -144,9 +151,24 @@ class BlockStream:
             self._open = (replace(grown, added=""),)
         return grown
 
+    def _grow_table(self, text: str) -> Block | None:
+        """The open table with ``text`` behind it, where that is rows and nothing else."""
+        block = self._open[0] if len(self._open) == 1 else None
+        if block is None or block.kind is not BlockKind.TABLE:
+            return None
+        end = table_end(block, self._open_source)
+        if end is None:
+            return None
+        blocks = [each for each, _ in self._spans(end + text)]
+        is_table = [each.kind for each in blocks] == [BlockKind.TABLE]
+        if not is_table or blocks[0].tokens[0].map != [0, len(LINES.findall(end + text))]:
+            return None
+        return grown_table(block, blocks[0], len(LINES.findall(self._open_source + text)))
+
     def _push(self, text: str) -> tuple[Block, ...]:
         """Add ``text``, parse what is open, and give what is finished by that."""
         finished: tuple[Block, ...] = ()
+        table = self._grow_table(text)
         if len(self._open) == 1 and (fence := grown_fence(self._open[0], self._open_source, text)) is not None:
             block, end = fence
             self._open_source = self._open_source + text
@@ -156,7 +178,7 @@ class BlockStream:
             finished, self._open_source = (block,), self._open_source[end:]
         else:
             self._open_source += text
-        spans = self._spans(self._open_source)
+        spans = self._spans(self._open_source) if table is None else [(table, 0)]
         if len(spans) > 1:
             start = spans[-1][1]
             tail = "".join(LINES.findall(self._open_source)[start:])
@@ -180,6 +202,8 @@ class BlockStream:
         """What becomes of the first part of ``block``: a fence whose first line is too long is none."""
         if block.kind is BlockKind.CODE and "\n" not in text:
             return (_as_it_is(text),)
+        if block.kind is BlockKind.TABLE and table_end(block, self._open_source) is not None:
+            return (first_lines(block, len(LINES.findall(text))),)
         return tuple(block for block, _ in self._spans(text))
 
     def _let_go(self) -> tuple[Block, ...]:

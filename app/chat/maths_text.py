@@ -56,7 +56,7 @@ def write_formula(
         plain.setFontFamilies(mono.families() or [mono.family()])
         cursor.insertText(displayable(source.strip()), plain)
     else:
-        _insert_image(cursor, image, plain)
+        cursor.insertImage(_merged(plain, _picture(cursor.document(), image, plain)))
 
 
 def replace_formula(document: QTextDocument, formula: Formula, theme: Theme) -> list[tuple[int, int]]:
@@ -78,13 +78,16 @@ def replace_formula(document: QTextDocument, formula: Formula, theme: Theme) -> 
             if _formula(source, is_display, text_format, theme) == formula:
                 places.append((fragment.position(), fragment.length(), text_format))
         block = block.next()
+    pictures: dict[str, QTextImageFormat] = {}  # by the font around them
     cursor = QTextCursor(document)
     cursor.beginEditBlock()  # laid out once, however many there are
     for position, length, text_format in reversed(places):
         cursor.setPosition(position)
         cursor.setPosition(position + length, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
-        _insert_image(cursor, image, text_format)
+        if (picture := pictures.get(font := text_format.font().key())) is None:
+            picture = pictures[font] = _picture(document, image, text_format)
+        cursor.insertImage(_merged(text_format, picture))
         changes.append((position, 1 - length))
     cursor.endEditBlock()
     return changes
@@ -107,8 +110,16 @@ def _formula(source: str, is_display: bool, text_format: QTextCharFormat, theme:
     return Formula(source.strip(), is_display, pixel_size * 1.12 if pixel_size > 0 else theme.px(15), colour, ratio)
 
 
-def _insert_image(cursor: QTextCursor, image: FormulaImage, text_format: QTextCharFormat) -> None:
-    """Insert an image so that its baseline is the text's.
+def _merged(text_format: QTextCharFormat, picture: QTextImageFormat) -> QTextImageFormat:
+    """``picture`` with the source, links and colours of the text that it stands for."""
+    made = QTextImageFormat()
+    made.merge(text_format)
+    made.merge(picture)
+    return made
+
+
+def _picture(document: QTextDocument, image: FormulaImage, text_format: QTextCharFormat) -> QTextImageFormat:
+    """Keep an image in ``document``; its format lets its baseline be that of text in ``text_format``.
 
     Qt puts an inline image by its middle, or so that it reaches as far below the baseline as the font does; the
     image is padded to fit one of the two.
@@ -119,16 +130,14 @@ def _insert_image(cursor: QTextCursor, image: FormulaImage, text_format: QTextCh
     below = descent if is_shallow else above
     canvas = _padded(image, above, above + below)
     name = f"formula:{next(_numbers)}"
-    document = cursor.document()
     document.addResource(int(QTextDocument.ResourceType.ImageResource.value), QUrl(name), canvas)
     place = QTextImageFormat()
-    place.merge(text_format)
     place.setName(name)
     place.setWidth(canvas.width() / canvas.devicePixelRatio())
     place.setHeight(canvas.height() / canvas.devicePixelRatio())
     alignment = QTextCharFormat.VerticalAlignment
     place.setVerticalAlignment(alignment.AlignBaseline if is_shallow else alignment.AlignMiddle)
-    cursor.insertImage(place)
+    return place
 
 
 def _padded(image: FormulaImage, above: float, height: float) -> QImage:

@@ -174,6 +174,10 @@ class MessageWidget(QWidget):
         """As ``complete``, in steps."""
         yield from ()
 
+    def let_go(self, _num_parts: int) -> bool:
+        """Delete so many parts of a message that is shown no more; True while there are more."""
+        return False
+
     def append(self, channel: str, text: str) -> None:
         """A streamed piece; nothing streams into a message that no model writes."""
 

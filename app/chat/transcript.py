@@ -190,7 +190,7 @@ class Transcript(AliveMessages):
         """Let the messages go: restyling hundreds of widgets takes longer than making those in sight anew."""
         value = self.verticalScrollBar().value()
         self._place = None if self.is_following else reading_place(self._widgets, value)
-        self._let_go(self._num_wanted)
+        self._let_go(self._num_wanted, at_once=True)
         QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
     def _on_theme(self) -> None:

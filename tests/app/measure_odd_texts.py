@@ -18,6 +18,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.garbage import GarbageTurns
 from engine.protocol import Role
 from tests.app.fake_controller import FakeController
 from tests.app.take_screenshots import make_window
@@ -67,8 +68,11 @@ def _stream_ms(fake: FakeController, message_id: str, text: str) -> float:
     watchdog.works_ms.clear()
     ends = time.monotonic() + 20
     for start in range(0, min(len(text), MAX_STREAMED), PIECE):
+        num_turns = len(watchdog.works_ms)
         fake.push(message_id, text[start : start + PIECE])
         QTest.qWait(2)
+        while len(watchdog.works_ms) == num_turns:  # pieces come in turns of their own, as an engine's do
+            QTest.qWait(1)
         if time.monotonic() > ends:
             break
     return max(watchdog.works_ms)
@@ -84,6 +88,7 @@ def main() -> int:
     fake.open_conversation(fake.current_id)
     QTest.qWait(500)
     gc.freeze()  # as the app does once it stands
+    garbage = GarbageTurns(lambda: False)
     print(f"{'text':16}{'streams':>9}{'ends':>9}{'opens':>9}   ms")
     for name in names:
         text = TEXTS[name]
@@ -98,6 +103,7 @@ def main() -> int:
         fake.blockSignals(False)
         opens = _most_ms(lambda: fake.open_conversation(fake.current_id), 1.5)
         print(f"{name:16}{streams:9.0f}{ends:9.0f}{opens:9.0f}", flush=True)
+    garbage.close()
     window.close()
     application.processEvents()
     return 0

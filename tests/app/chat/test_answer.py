@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.answer import Answer
 from app.chat.answer_body import AnswerBody
 from app.chat.block_views import ProseView, TableView
-from app.chat.blocks import BlockKind, BlockStream
+from app.chat.blocks import BlockKind, BlockStream, parse_blocks
 from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
 from app.chat.message_actions import ANSWER_ACTIONS, WORDS, MessageAction
@@ -119,6 +119,13 @@ def test_rows_of_a_table_that_stand_are_not_written_again(
     )
     body.push("| one more |\n")
     assert written == [20, 21]
+    written.clear()
+    table = body.views[0]
+    assert isinstance(table, TableView)
+    (block,) = parse_blocks("| a |\n|--|\n" + "".join(f"| {number} |\n" for number in range(12)))
+    table.set_block(block)
+    assert written == [12], "it was no last row"
+    assert table.toPlainText().split() == ["a", *map(str, range(12))]
 
 
 def test_streamed_and_loaded_answers_look_the_same(theme: Theme, qtbot: QtBot, body: AnswerBody) -> None:

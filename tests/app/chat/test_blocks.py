@@ -70,6 +70,7 @@ _PIECES = st.one_of(
         [",", ".", "-", " -", "*", "**", "_", "`", "```", "```py", "~~~", "$", "\\", "(", ")", ";", "!"]
     ),
     st.sampled_from(["[", "[a](b", "]: x", "<b>", "{", "}", "|", "| a "]),
+    st.sampled_from(["\n\n| a | b |\n|--|:-:|\n", "| 1 | *c* |\n", "|\r\n| 2 ", "\n    ", "| [a] |\n\n[a]: x\n"]),
 )
 
 
@@ -188,6 +189,21 @@ def test_a_table_that_is_long_goes_on_in_another_with_its_head(limit: int) -> No
     assert [cell for one in cells for cell in one[2::2]] == [f"row {number}" for number in range(300)]
     last = [t.attrGet("style") for t in finished[-1].tokens if t.type == "td_open"]
     assert set(last[1::2]) == {"text-align:right"}
+
+
+def test_of_a_table_that_grows_the_last_row_alone_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, head = BlockStream(), "| a | b |\n|--|--|\n"
+    stream.push(head + "| 1 | *x* |\n" * 40)
+    read: list[str] = []
+    spans = BlockStream._spans
+    monkeypatch.setattr(
+        BlockStream, "_spans", lambda stream, source: (read.append(source), spans(stream, source))[1]
+    )
+    (block,) = stream.push("| 2 | y").open
+    assert read == [head + "| 1 | *x* |\n| 2 | y"]
+    assert [token.content for token in block.tokens if token.type == "inline"][-4:] == ["1", "*x*", "2", "y"]
+    update = stream.push("z |\n\nEnd")
+    assert [each.kind for each in update.finished + update.open] == [BlockKind.TABLE, BlockKind.PROSE]
 
 
 def test_more_columns_than_anybody_reads_are_text() -> None:

@@ -8,6 +8,7 @@ from app.chat.answer_body import AnswerBody
 from app.chat.block_views import ProseView, TableView
 from app.chat.blocks import BlockStream, parse_blocks
 from app.chat.maths import MAX_CHARACTERS, Formula, FormulaSetter, set_formula
+from app.chat.maths_text import fragments
 from app.theme import Theme
 
 
@@ -134,6 +135,9 @@ def test_formulas_of_one_kind_are_laid_out_at_once(theme: Theme, qtbot: QtBot) -
     view.document().contentsChanged.connect(lambda: changes.append(view.toPlainText().count("\ufffc")))
     qtbot.waitUntil(lambda: bool(changes))
     assert changes == [50]
+    formats = [each.charFormat() for each in fragments(view.document().begin())]
+    pictures = {each.toImageFormat().name() for each in formats if each.isImageFormat()}
+    assert len(pictures) == 1, "all show the same"
 
 
 def test_a_dollar_may_end_a_formula(theme: Theme, qtbot: QtBot) -> None:
@@ -145,6 +149,6 @@ def test_a_dollar_may_end_a_formula(theme: Theme, qtbot: QtBot) -> None:
 
 
 def test_a_bracket_is_not_followed_for_ever() -> None:
-    short, long = ("\\[\n" + "a\n" * number + "\\]\n" for number in (50, 500))
+    short, long = ("\\[\n" + "a\n" * number + "\\]\n" for number in (50, 150))
     assert [kind for kind, _ in _maths(short)] == ["math_block"]
     assert [kind for kind, _ in _maths(long)] == ["math_inline_double"], "it is found with its paragraph"

@@ -5,8 +5,9 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
 from PySide6.QtGui import QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
-from app.chat.alive_messages import ALIVE_AT_FIRST, ALIVE_AT_REST, ALIVE_STEP
+from app.chat.alive_messages import ALIVE_AT_FIRST, ALIVE_AT_REST, ALIVE_STEP, GONE_PARTS
 from app.chat.answer import Answer
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
@@ -569,3 +570,20 @@ def test_another_branch_below_a_reader_is_made_as_it_is_read(transcript: Transcr
     assert transcript.widgets[:6] == kept
     assert 6 < len(transcript.widgets) < 200
     assert _ids(transcript)[6:8] == ["m1000", "m1001"]
+
+
+def test_an_answer_of_many_cards_is_deleted_in_turns(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.show_conversation([_done("```\na\n```\n" * 60, "many")])
+    (widget,) = transcript.widgets
+    qtbot.waitUntil(lambda: len(widget.texts) == 60)
+    num_gone: list[int] = []
+    for text in widget.texts:
+        text.destroyed.connect(lambda: num_gone.append(0))
+    transcript.show_conversation(_messages(1))
+    most = before = 0
+    while isValid(widget):
+        QApplication.processEvents()
+        QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        most, before = max(most, len(num_gone) - before), len(num_gone)
+    assert len(num_gone) == 60
+    assert 0 < most <= 2 * GONE_PARTS, "those of the first turn, too"
