@@ -85,7 +85,8 @@ class OwnMessage(MessageWidget):
             tr("Show all {count} lines", count=count(len(lines))) if len(lines) > 1 else tr("Show all")
         )
         self._unfold.setVisible(is_long)
-        self._fit_bubble()
+        self._fit_bubble(self.width())
+        self._lay_out()
 
     def begin_edit(self) -> None:
         super().begin_edit()
@@ -105,18 +106,39 @@ class OwnMessage(MessageWidget):
     def _show_all(self) -> None:
         self._text.show_text(self.view.record.content)
         self._unfold.hide()
-        self._fit_bubble()
+        self._fit_bubble(self.width())
+        self._lay_out()
+
+    def heightForWidth(self, width: int) -> int:
+        self._fit_bubble(width)  # as it will be at that width: lines that break elsewhere need another height
+        return super().heightForWidth(width)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit_bubble()
+        self._fit_bubble(self.width())
+        self._activate()
 
-    def _fit_bubble(self) -> None:
+    def _lay_out(self) -> None:
+        """Have everything in its place now: a picture may be drawn before Qt lets the layouts hear of a change."""
+        self._text.updateGeometry()
+        self._bubble.updateGeometry()
+        self._row.invalidate()
+        self.grown.emit(self)
+        self._activate()
+
+    def _activate(self) -> None:
+        for layout in (self.layout(), self._bubble.layout()):
+            assert layout is not None
+            layout.activate()
+
+    def _fit_bubble(self, own_width: int) -> None:
         px = self._theme.px
-        limit = min(px(_BUBBLE_PX), max(self.width() - px(40), px(120)))
+        limit = min(px(_BUBBLE_PX), max(own_width - px(40), min(px(120), own_width)))
         unfold_width = self._unfold.sizeHint().width() if not self._unfold.isHidden() else 0
         width = min(max(self._text.ideal_width, unfold_width) + px(28), limit)
-        self._bubble.setFixedWidth(width)
+        if width != self._bubble.minimumWidth():
+            self._bubble.setFixedWidth(width)
+            self._row.invalidate()  # Qt tells the layout around it alone
 
 
 class PlainText(TextView):
