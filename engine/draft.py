@@ -56,9 +56,12 @@ class DraftReader:
                 then = partial(self._recall if command.only_kept else self._compute, engine, token_ids)
                 self._conversations.open(self._name, command.conversation_id, token_ids, then)
 
-        self._in_background(
-            lambda: stable_prefix(model, command.messages, command.context_policy, command.tools), queue_it
-        )
+        def tokens() -> list[int]:
+            if self._command is not command:
+                return []  # a newer draft waits behind this one
+            return stable_prefix(model, command.messages, command.context_policy, command.tools)
+
+        self._in_background(tokens, queue_it)
 
     def _compute(self, engine: Engine, token_ids: list[int]) -> None:
         sampler = Sampler(SamplingParams(temperature=0))

@@ -163,7 +163,10 @@ class AbortRequest:
 
 @dataclass(frozen=True)
 class CountTokens:
-    """Count the tokens of a text; answered by ``TokensCounted`` with the same ``request_id``."""
+    """Count the tokens of a text; answered by ``TokensCounted`` with the same ``request_id``.
+
+    Not answered where another one comes before it is: it takes its place.
+    """
 
     request_id: str
     text: str

@@ -17,14 +17,12 @@ from engine.engine import Engine, StepOutput
 from engine.errors import ContextOverflowError, EngineError, ModelNotLoadedError, sentence_of
 from engine.protocol import (
     ContextOverflow,
-    CountTokens,
     Event,
     FinishReason,
     GenerateRequest,
     Notice,
     Priority,
     RequestFailed,
-    TokensCounted,
 )
 from engine.request import NO_MODEL, Prepared, Request
 from engine.scheduler.sequence import Sequence
@@ -120,21 +118,6 @@ class RequestDesk:
         for request in self._requests.values():
             if is_meant(request.conversation_id):
                 request.conversation_id = ""
-
-    def count_tokens(self, command: CountTokens) -> None:
-        """Count the tokens of a text on another thread, and answer."""
-        if self._model is None:
-            self._emit(RequestFailed(command.request_id, NO_MODEL))
-            return
-        tokenizer = self._model.tokenizer
-
-        def answer(counted: Future[int]) -> None:
-            try:
-                self._emit(TokensCounted(command.request_id, counted.result()))
-            except Exception as error:
-                self._emit(RequestFailed(command.request_id, sentence_of(error)))
-
-        self._in_background(lambda: len(tokenizer.encode(command.text)), answer)
 
     # ------------------------------------------------------------------------------------------------ steps
 

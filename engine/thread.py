@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from engine.config import EngineConfig
@@ -49,6 +50,7 @@ from engine.protocol import (
     Shutdown,
 )
 from engine.request_desk import RequestDesk
+from engine.token_counts import TokenCounts
 
 EJECT_FLUSH_S = 2.0  # for writing what is not written of a model's conversations
 EXIT_FLUSH_S = 0.5  # of the second that closing the app may take
@@ -116,9 +118,11 @@ class _Worker:
         self._forms = ThreadPoolExecutor(1, "grammar")  # waits for the vocabulary's index, a second
         self._model: LoadedModel | None = None
         self._engine: Engine | None = None
+        self._counting = ThreadPoolExecutor(1, "count")  # a long draft takes a second, and no request waits for it
         self._conversations = Conversations(config.snapshot_folder, config.snapshot_quota_bytes)
         self._requests = RequestDesk(self._emit, self._in_background, self._in_forms, self._conversations)
         self._decisions = DecisionDesk(self._emit, self._in_background)
+        self._counts = TokenCounts(self._emit, partial(self._submit_to, self._counting))
         self._drafts = DraftReader(self._in_background, self._conversations)
         self._is_stopping = False
 
@@ -134,7 +138,8 @@ class _Worker:
                 self._step(self._engine)
                 self._conversations.note_work()
         self._conversations.close()
-        for executor in (self._texts, self._forms):
+        self._counts.stop()
+        for executor in (self._texts, self._forms, self._counting):
             executor.shutdown(wait=False, cancel_futures=True)
         self._emit(EngineStopped())
 
@@ -193,7 +198,7 @@ class _Worker:
             case PrefillDraft():
                 self._drafts.read(message, self._model, self._engine)
             case CountTokens():
-                self._requests.count_tokens(message)
+                self._counts.count(message, self._model)
             case LoadModel():
                 self._load(message)
             case ForgetConversation(conversation_id):
