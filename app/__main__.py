@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app.paths import HOME_VARIABLE, AppPaths
 from app.qt_bytecode import kept_bytecode
+from app.qt_features import read_no_sources
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +58,7 @@ def prepare(paths: AppPaths) -> None:
     gc.disable()  # until all is imported: what a start makes stays, and looking through it for garbage takes time
     with kept_bytecode(paths.cache):
         _choose_language(paths)
+        read_no_sources()
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
