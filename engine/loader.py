@@ -232,6 +232,7 @@ def _backend_options(config: EngineConfig, memory: MemoryPlan, kv_type: KVType, 
         "num_blocks": memory.num_blocks,
         "num_states": memory.num_states,
         "max_batch_tokens": config.max_batch_tokens,
+        "guard_weights": file.renew_guard,
         "check_weights": file.check_unchanged,
         **_kv_option(config, kv_type),
     }

@@ -37,6 +37,10 @@ class MappedFile(mmap.mmap):
         mapped._changed_ns = os.fstat(mapped._descriptor).st_mtime_ns
         return mapped
 
+    def renew_guard(self) -> None:
+        """Before it is read: another handler of faults may have taken the place of the guard's."""
+        self._guard.renew()
+
     def check_readable(self) -> None:
         """Raises ModelFileError where the file became shorter, or a part of it could not be read so far.
 

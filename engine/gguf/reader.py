@@ -120,6 +120,11 @@ class GGUFFile:
         for mapped in self._maps:
             mapped.check_readable()
 
+    def renew_guard(self) -> None:
+        """Before the arrays are read: another handler of faults may have taken the place of the guard's."""
+        for mapped in self._maps[:1]:  # which serves all
+            mapped.renew_guard()
+
     def check_unchanged(self) -> None:
         """The same, and also where a file was written to since it was opened."""
         for mapped in self._maps:

@@ -83,8 +83,8 @@ class Backend(Protocol):
 
         Returns logits, (wanted rows in order of the slices, vocab_size) float32. The array is overwritten by the
         next call. Raises ValueError when the slices hold more than ``max_batch_tokens`` tokens,
-        StepInterruptedError, and what the backend's ``check_weights`` raises, which is called after the weights
-        were read: what the step has written then counts for nothing.
+        StepInterruptedError, and what the backend's ``check_weights`` raises, which is called once the weights were
+        read, ``guard_weights`` before. What a step has written that raised counts for nothing.
         """
         ...
 

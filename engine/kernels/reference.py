@@ -107,6 +107,7 @@ class ReferenceBackend:
         kv_type: ReferenceKVType = "f32",
         max_weight_bytes: int = DEFAULT_WEIGHT_BYTES,
         num_states: int = DEFAULT_STATES,
+        guard_weights: Callable[[], None] = lambda: None,
         check_weights: Callable[[], None] = lambda: None,
     ) -> None:
         """``kv_type`` is what the KV cache rounds to; ``max_weight_bytes`` bounds the dequantised matrices kept."""
@@ -118,7 +119,7 @@ class ReferenceBackend:
         self._states = np.zeros((self.num_states, sum(plan.state_sizes)), np.float32)
         self._state_starts = np.cumsum((0, *plan.state_sizes))
         self._plan = plan
-        self._check_weights = check_weights
+        self._guard_weights, self._check_weights = guard_weights, check_weights
         self._weights = DequantizedWeights(max_weight_bytes)
         shapes = [(num_blocks, BLOCK_SIZE, layer.num_kv_heads) for layer in plan.kv_layers]
         self._kv_type: ReferenceKVType = kv_type
@@ -133,6 +134,7 @@ class ReferenceBackend:
     def run(self, slices: Sequence[SequenceSlice]) -> Floats:
         """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache."""
         step = self._prepare(slices)
+        self._guard_weights()
         with np.errstate(all="ignore"):  # weights of a damaged file may be NaN or huge; the sampler finds it out
             for op in self._plan.ops:
                 if self._is_interrupted.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,37 @@ def test_in_the_middle_of_an_answer(
         engine.submit(LoadModel(other), _generate("whole", 3))
         assert isinstance(engine.wait_end("whole"), RequestFinished)
     assert len(list((tmp_path / "kept").glob("*/*/*.kv"))) == 1, "of the other model alone"
+
+
+_AFTER_FAULTHANDLER = """
+import faulthandler, os, sys
+from pathlib import Path
+import numpy as np
+from engine.config import EngineConfig
+from engine.errors import ModelFileError
+from engine.kernels.backend import SequenceSlice
+from engine.loader import load_model
+from engine.protocol import LoadModel
+path = Path(sys.argv[1])
+model = load_model(LoadModel(path), EngineConfig(backend=sys.argv[2]), lambda phase, fraction, message: None)
+tokens, table = np.arange(40, dtype=np.int32), np.arange(4, dtype=np.int32)
+for start in (0, 20):
+    try:
+        model.backend.run([SequenceSlice(tokens[start : start + 20], start, table)])
+    except ModelFileError as error:
+        print(error)
+    faulthandler.enable()
+    os.truncate(path, 0)
+"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_in_the_step_after_another_took_the_place_of_the_guard(backend: str, tmp_path: Path) -> None:
+    path = write_tiny_model("llama", tmp_path)
+    command = [sys.executable, "-c", _AFTER_FAULTHANDLER, str(path), backend]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert "to 0 bytes while it was in use" in result.stdout
 
 
 @pytest.mark.parametrize("phase", [LoadPhase.TOKENIZER, LoadPhase.WEIGHTS, LoadPhase.KERNELS])

@@ -50,6 +50,7 @@ class CpuBackend:
         kv_type: KVType = "f16",
         num_states: int = DEFAULT_STATES,
         on_progress: Callable[[str, float], None] | None = None,
+        guard_weights: Callable[[], None] = lambda: None,
         check_weights: Callable[[], None] = lambda: None,
     ) -> None:
         """``num_threads`` 0 means one a physical core; ``kv_type`` is how the KV cache stores a value.
@@ -59,7 +60,7 @@ class CpuBackend:
         self.max_batch_tokens = max_batch_tokens
         self.num_blocks = num_blocks
         self._plan = plan
-        self._check_weights = check_weights
+        self._guard_weights, self._check_weights = guard_weights, check_weights
         self._kv_store = KVStore(plan, num_blocks, kv_type)
         self.vocab_size = plan.vocab_size
         self.num_states = num_states if plan.state_sizes else 0
@@ -91,6 +92,7 @@ class CpuBackend:
             self._make_room(num_logit_rows)
         self._memory.prepare_positions(self._inputs.num_positions)
         self._memory.clear_counters()
+        self._guard_weights()
         if not self._team.run():
             raise StepInterruptedError
         self._check_weights()
