@@ -18,6 +18,7 @@ from engine.kernels.cpu.simd import (
     I16X16,
     I32,
     I32X8,
+    I32X16,
     call_llvm,
     constant,
     define,
@@ -109,8 +110,10 @@ def _emit_store_small_pairs(b: Any, target: Any, first: Any, second: Any) -> Non
     b.store(_join_pairs(b, *values), pointer(b, target, _PAIRS), align=1)
 
 
-def _emit_store_rounded(b: Any, target: Any, x: Any) -> None:
-    b.store(b.trunc(_round(b, x), I16X16.llvm), pointer(b, target, I16X16.llvm), align=1)
+def _emit_store_rounded(b: Any, target: Any, x: Any, sums: Any) -> Any:
+    rounded = _round(b, x)
+    b.store(b.trunc(rounded, I16X16.llvm), pointer(b, target, I16X16.llvm), align=1)
+    return b.add(sums, rounded)
 
 
 def _emit_scatter_rounded(b: Any, target: Any, x: Any, count: Any) -> None:
@@ -126,8 +129,8 @@ store_halves = _store_pairs("f16")
 store_bytes = _store_pairs("i8")
 # store_small_pairs(target, first, second): 16 pairs of int8.
 store_small_pairs = define(types.void, [types.int64] * 3, _emit_store_small_pairs)
-# store_rounded(target, x): 16 int16.
-store_rounded = define(types.void, [types.int64, F32X16], _emit_store_rounded)
+# store_rounded(target, x, sums): 16 int16, which are added to the sums.
+store_rounded = define(I32X16, [types.int64, F32X16, I32X16], _emit_store_rounded)
 # scatter_rounded(target, x, count): 8 pairs, each TILE_ROWS pairs after the last.
 scatter_rounded = define(types.void, [types.int64, F32X16, types.int64], _emit_scatter_rounded)
 load_scales = define(F32X16, [types.int64], lambda b, a: b.fpext(load_value(b, a, F16X16.llvm), F32X16.llvm))

@@ -124,6 +124,18 @@ def test_values_whose_scale_has_few_bits_keep_their_sign(magnitude: float) -> No
     layer.backend.close()
 
 
+@pytest.mark.parametrize("is_prompt", [False, True])
+def test_equal_weights_lose_nothing_of_their_sum(is_prompt: bool) -> None:
+    """As integers all are rounded the same way: their sum would be up to 0.2 % off, and so would the result."""
+    layer, length = Layer(6, 2, 64, 64), 300
+    query = np.zeros((length, layer.query.width), np.float32)
+    key = np.ones((length, layer.key.width), np.float32)
+    value = np.tile(np.linspace(0.5, 2.0, layer.value.width, dtype=np.float16).astype(np.float32), (length, 1))
+    out = layer.run(query, key, value, [(0, 0, length, block_table(1, 20))], is_prompt)
+    np.testing.assert_allclose(out, layer.expect(0, 0, query, key, value), rtol=5e-5)
+    layer.backend.close()
+
+
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
 def test_a_cache_takes_the_bytes_it_says(kv_type: KVType) -> None:
     layer = Layer(6, 2, 64, 40, kv_type=kv_type)
