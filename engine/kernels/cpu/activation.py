@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.kernels.cpu.exponential import exp
 from engine.kernels.cpu.layouts import (
     ACTIVATE_OUT,
     ACTIVATE_PARAMETERS,
@@ -32,7 +33,6 @@ from engine.kernels.cpu.simd import (
     absolute,
     at_least,
     at_most,
-    exp,
     fma,
     inline,
     load_f32,

@@ -24,6 +24,7 @@ from engine.config import KVType
 from engine.kernels.cpu import attention_pairs, attention_tiles
 from engine.kernels.cpu.attention_tiles import score_function, weigh_function
 from engine.kernels.cpu.elementwise import cap_vector
+from engine.kernels.cpu.exponential import exp
 from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.layouts import (
     ATTENTION_ARRIVALS,
@@ -61,7 +62,6 @@ from engine.kernels.cpu.simd import (
     atomic_store,
     constant,
     define,
-    exp,
     fma,
     inline,
     keep_order,

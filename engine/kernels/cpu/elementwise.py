@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.cpu.exponential import exp
 from engine.kernels.cpu.layouts import (
     ADD_OUT,
     ADD_ROWS,
@@ -38,7 +39,6 @@ from engine.kernels.cpu.rows import count_rows, first_row, load_part, store_part
 from engine.kernels.cpu.simd import (
     at_least,
     at_most,
-    exp,
     inline,
     load_f32,
     load_f32x16,

@@ -12,6 +12,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from engine.kernels.cpu.exponential import exp
 from engine.kernels.cpu.simd import (
     F32X16,
     I1,
@@ -23,7 +24,6 @@ from engine.kernels.cpu.simd import (
     call_llvm,
     constant,
     define,
-    exp,
     inline,
     load_value,
     pointer,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.kernels.cpu.activation import VECTORS
+from engine.kernels.cpu.exponential import exp
 from engine.kernels.cpu.layouts import (
     CONV_BIAS,
     CONV_TAPS,
@@ -34,7 +35,6 @@ from engine.kernels.cpu.layouts import (
 )
 from engine.kernels.cpu.rows import first_row, load_part, store_part
 from engine.kernels.cpu.simd import (
-    exp,
     fma,
     inline,
     load_f32,

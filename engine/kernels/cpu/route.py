@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.kernels.cpu.exponential import exp
 from engine.kernels.cpu.formats import TOKEN_TILE
 from engine.kernels.cpu.layouts import (
     PAIRS_IS_WEIGHTED,
@@ -41,7 +42,6 @@ from engine.kernels.cpu.layouts import (
 from engine.kernels.cpu.rows import first_row, load_part, store_part
 from engine.kernels.cpu.simd import (
     at_least,
-    exp,
     fma,
     inline,
     keep_lanes,

@@ -1,6 +1,6 @@
 """LLVM vectors as numba values over int64 addresses: the words in which all CPU kernels are written.
 
-Owns vector types, loads and stores, arithmetic, conversions, reductions, ``exp`` and atomics. The code it emits is
+Owns vector types, loads and stores, arithmetic, conversions, reductions and atomics. The code it emits is
 plain vector IR that LLVM fits to any processor (a vector wider than a register becomes several); what needs an
 instruction set of its own, the int8 dot products, is in ``dot.py``. Knows nothing of tensors or models.
 
@@ -143,6 +143,11 @@ def call_llvm(builder: Any, name: str, result: Any, values: Sequence[Any], flags
 def fma_value(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c on f32 vectors."""
     return call_llvm(builder, f"llvm.fma.v{a.type.count}f32", a.type, [a, b, c], FAST)
+
+
+def hold_value(b: Any, x: Any, bound: Any, comparison: str) -> Any:
+    """``bound`` where it compares so with ``x``, else ``x``: one instruction on x86, which keeps a NaN of ``x``."""
+    return b.select(b.fcmp_ordered(comparison, bound, x), bound, x)
 
 
 def keep_order_value(builder: Any, value: Any) -> Any:
@@ -311,11 +316,6 @@ fma = _llvm_on_floats("fma", 3)  # a * b + c
 absolute, round_even, square_root = (_llvm_on_floats(name, 1) for name in ("fabs", "rint", "sqrt"))
 
 
-def _hold(b: Any, x: Any, bound: Any, comparison: str) -> Any:
-    """``bound`` where it compares so with ``x``, else ``x``: one instruction on x86, which keeps a NaN of ``x``."""
-    return b.select(b.fcmp_ordered(comparison, bound, x), bound, x)
-
-
 def _two_floats(emit: Emit) -> Any:
     def resolve(x: Any, y: Any) -> Any:
         return (x, (x, y), emit) if isinstance(x, Vector) and x == y and x.element == "f32" else None
@@ -324,8 +324,8 @@ def _two_floats(emit: Emit) -> Any:
 
 
 # at_least(x, bound), at_most(x, bound): x, or the bound where x lies beyond it. A NaN of x stays one.
-at_least = _two_floats(lambda b, x, bound: _hold(b, x, bound, ">"))
-at_most = _two_floats(lambda b, x, bound: _hold(b, x, bound, "<"))
+at_least = _two_floats(lambda b, x, bound: hold_value(b, x, bound, ">"))
+at_most = _two_floats(lambda b, x, bound: hold_value(b, x, bound, "<"))
 
 
 # keep_order(sum): the same, but nothing added to it is added to something else first, as fast arithmetic may.
@@ -357,34 +357,6 @@ def _emit_keep_lanes(b: Any, vector: Any, count: Any, other: Any) -> Any:
 
 # keep_lanes(vector, count, other): the first ``count`` lanes, and ``other`` in the rest.
 keep_lanes = define(F32X16, [F32X16, types.int64, types.float32], _emit_keep_lanes)
-
-# exp(x) = 2^n * exp(r) with n = round(x / ln 2): |r| <= ln(2) / 2. ln 2 is split in two so that n * ln 2 is exact
-# in its high part; the polynomial is Cephes' expf (error below 2 units in the last place). x is clamped where 2^n
-# would leave the normal floats, and below the result is 0, so that what attention hides counts for nothing.
-_EXP_TERMS = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-
-
-def _emit_exp(b: Any, x: Any) -> Any:
-    floats, integers = x.type, ir.VectorType(I32, x.type.count)
-    suffix = f"v{floats.count}f32"
-    least = constant(floats, -87.0)
-    is_zero = b.fcmp_ordered("<", x, least)
-    x = _hold(b, _hold(b, x, least, ">"), constant(floats, 88.0), "<")
-    power = b.fmul(x, constant(floats, 1.4426950408889634), flags=FAST)
-    power = call_llvm(b, f"llvm.rint.{suffix}", floats, [power])
-    rest = fma_value(b, power, constant(floats, -0.693145751953125), x)
-    rest = fma_value(b, power, constant(floats, -1.42860682030941723212e-6), rest)
-    value = constant(floats, _EXP_TERMS[0])
-    for term in _EXP_TERMS[1:]:
-        value = fma_value(b, value, rest, constant(floats, term))
-    square = b.fmul(rest, rest, flags=FAST)
-    value = fma_value(b, value, square, b.fadd(rest, constant(floats, 1.0), flags=FAST))
-    exponent = b.add(b.fptosi(power, integers), constant(integers, 127))
-    result = b.fmul(value, b.bitcast(b.shl(exponent, constant(integers, 23)), floats), flags=FAST)
-    return b.select(is_zero, ir.Constant(floats, None), result)
-
-
-exp = generic(lambda x: (x, (x,), _emit_exp) if isinstance(x, Vector) and x.element == "f32" else None, 1)
 
 # Memory and threads. Atomics work on aligned int64.
 
