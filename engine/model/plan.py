@@ -10,6 +10,8 @@ buffers; ``out`` may be the same buffer as an input where the op's docstring say
 
 from __future__ import annotations
 
+from engine.model.plan_experts import Combine, Dispatch, ExpertMatMul, Route
+from engine.model.plan_states import CausalConv, DeltaRule, SelectiveScan
 from engine.model.plan_streams import KeepLargest, MatchLength, MixStreams, ScaleColumns
 from engine.model.plan_values import BLOCK_SIZE, Activation, Buffer, Gating, RopeTable, Tensor
 from engine.plain_data import dataclass
@@ -249,124 +251,6 @@ class SoftCap:
     x: Buffer
     out: Buffer
     cap: float
-
-
-# States. What a sequence leaves in a recurrent layer is not a part of the KV cache: ``state`` numbers it among
-# ``Plan.state_sizes``, and it goes from one step of a sequence to its next.
-
-
-@dataclass(frozen=True, eq=False)
-class CausalConv:
-    """out = activation(weighted sum of each value and those of the tokens before it), channel by channel.
-
-    ``weight`` is (taps, channels), the last tap for the token itself. The state holds the last taps - 1 rows of
-    ``x``, the oldest first. ``out`` is another buffer than ``x``.
-    """
-
-    x: Buffer
-    weight: Tensor
-    out: Buffer
-    state: int
-    bias: Tensor | None = None
-    activation: Activation = Activation.IDENTITY
-
-
-@dataclass(frozen=True, eq=False)
-class SelectiveScan:
-    """The recurrence of Mamba 2 (Dao and Gu 2024), token by token.
-
-    A row of ``x`` holds the inputs u (heads, head_dim), then B and C (groups, state_dim) each; ``step`` is
-    (heads,). The state S is (heads, head_dim, state_dim): S = S exp(step decay) + step u B^T; out = S C + skip u.
-    Head h reads group h // (heads / groups). ``decay`` and ``skip`` are (heads,).
-    """
-
-    x: Buffer
-    step: Buffer
-    out: Buffer
-    decay: Tensor
-    skip: Tensor
-    num_groups: int
-    state_dim: int
-    state: int
-
-
-@dataclass(frozen=True, eq=False)
-class DeltaRule:
-    """The gated delta rule (Yang et al. 2024), token by token.
-
-    A row of ``x`` holds queries and keys (key heads, dim) each, which are divided by sqrt(sum of squares + eps),
-    and values (value heads, dim); ``step`` and ``rate`` are (value heads,). The state S is (value heads, value dim,
-    key dim): S *= exp(step decay); S += rate (v - S k) k^T; out = S q / sqrt(dim). Value head h reads key head h
-    modulo their number, or with ``has_grouped_heads`` h // (value heads / key heads).
-    """
-
-    x: Buffer
-    step: Buffer
-    rate: Buffer
-    out: Buffer
-    decay: Tensor
-    num_key_heads: int
-    dim: int
-    eps: float
-    has_grouped_heads: bool
-    state: int
-
-
-# Experts. A router chooses ``Plan.num_experts_used`` of the experts for each token. A buffer with ``rows="pairs"``
-# has a row for each pair of a token and one of its experts, in an order that is the backend's affair.
-
-
-@dataclass(frozen=True, eq=False)
-class Route:
-    """Choose experts by ``logits`` (tokens, experts), for the ops on pairs that follow.
-
-    Scores are the gated logits plus ``bias``, which only the choice sees. With ``num_groups`` equal groups of
-    experts, only those of the ``num_used_groups`` groups whose two best scores have the largest sums can be chosen.
-    The expert is the chosen number // ``divisor``. Its weight is its gated logit; divided by the sum of the chosen
-    ones (at least 2^-14) with ``is_normalized``; times ``scale``.
-    """
-
-    logits: Buffer
-    gating: Gating
-    bias: Tensor | None = None
-    num_groups: int = 1
-    num_used_groups: int = 1
-    is_normalized: bool = False
-    scale: float = 1.0
-    divisor: int = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Dispatch:
-    """out[pair] = x[its token], times the pair's weight with ``is_weighted``."""
-
-    x: Buffer
-    out: Buffer
-    is_weighted: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class ExpertMatMul:
-    """out[pair] = rows ``first_row`` on of weight[its expert] @ x[pair] (+ bias[its expert]).
-
-    ``weight`` is (experts, rows, columns), of which as many rows are used as ``out`` is wide; ``bias`` is
-    (experts, width of ``out``).
-    """
-
-    x: Buffer
-    weight: Tensor
-    out: Buffer
-    bias: Tensor | None = None
-    first_row: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Combine:
-    """out[token] = sum of x[pair] over the token's pairs, each times its weight with ``is_weighted``."""
-
-    x: Buffer
-    out: Buffer
-    is_weighted: bool = True
 
 
 Op = (
