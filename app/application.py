@@ -34,6 +34,7 @@ from app.window.pages import MODELS, PageEntry
 from engine.protocol import Event
 
 if TYPE_CHECKING:
+    from app.chat.highlighter import Highlighter
     from app.extraction.workspace import ExtractionWorkspace
 
 _log = logging.getLogger(__name__)
@@ -121,12 +122,22 @@ def prepare_chat() -> None:
 
 def chat_steps(window: MainWindow, context: AppContext, model: Path | None) -> list[Callable[[], object]]:
     """What brings the last chat into a window that stands: each takes a few hundredths of a second."""
+
+    def highlighter() -> Highlighter:
+        from app.chat.highlighter import shared_highlighter  # which is imported by then
+
+        return shared_highlighter()
+
     transcript = window.chat_page.transcript
+    transcript.hold()  # beside the imports each message would take several times as long
+    context.when_complete(transcript.let_grow)
     return [
+        lambda: highlighter().hold(),
         transcript.viewport,  # Qt's classes of widgets become Python's when one of them is first asked for
         lambda: len(context.controller.current_messages),
         partial(context.open, model),
         lambda: transcript.has_room,  # True, and so again, until all that is in sight is made
+        lambda: highlighter().go_on(),
     ]
 
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer
 class Turns(QObject):
     """Does ``steps`` one after the other, the first one in the next turn; deleted with its parent or at the end.
 
-    A step that gives True is done again in the turn after.
+    A step that gives True is done again in the turn after; one that fails is not.
     """
 
     def __init__(self, steps: Iterable[Callable[[], object]], parent: QObject) -> None:
@@ -25,5 +25,7 @@ class Turns(QObject):
         if not self._steps:
             self._timer.stop()
             self.deleteLater()
-        elif self._steps[0]() is not True:
-            self._steps.popleft()
+            return
+        step = self._steps.popleft()
+        if step() is True:
+            self._steps.appendleft(step)

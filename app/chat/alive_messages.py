@@ -30,7 +30,7 @@ ALIVE_AT_REST = 60
 ALIVE_STEP = 30
 GROW_STEP = 1  # one message takes about 10 ms, and typing must not wait for more
 _GROW_EVERY_MS = 2
-GROW_AFTER_MS = 1200  # what is out of sight waits for the first words of a person, and for the imports of a start
+GROW_AFTER_MS = 1200  # what is out of sight waits for the first words of a person
 TURN_S = 0.02  # how long messages are made before the event loop gets its turn
 _LOAD_EARLIER_PX = 600
 GONE_PARTS = 12  # of a message that are deleted in one turn of the event loop
@@ -69,6 +69,7 @@ class AliveMessages(FollowingArea):
         self._num_resting = 0  # so many of them wait until the person comes near
         self._context_start = ""
         self._num_wanted = ALIVE_AT_REST  # so many messages are to be alive
+        self._is_held = False
         self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
         self._grow.setInterval(_GROW_EVERY_MS)
         self._grow.timeout.connect(self._on_grow)
@@ -91,6 +92,16 @@ class AliveMessages(FollowingArea):
         self._context_start = message_id
         for widget in self._widgets:
             widget.set_context_line(bool(message_id) and widget.message_id == message_id)
+
+    def hold(self) -> None:
+        """Until ``let_grow``: make what is in sight alone, while other work needs the interpreter."""
+        self._is_held = True
+
+    def let_grow(self) -> None:
+        """Make what is out of sight, too."""
+        self._is_held = False
+        if not self._grow.isActive():
+            self._grow.start(_GROW_EVERY_MS)
 
     # ------------------------------------------------------------------------------------------ making
 
@@ -187,10 +198,15 @@ class AliveMessages(FollowingArea):
         self._grow.setInterval(0 if self.has_room else _GROW_EVERY_MS)
         if self._num_below > self._num_resting:
             self._show_below(GROW_STEP)
-        elif self._num_above <= 0 or len(self._widgets) >= self._num_wanted:
+        elif self._num_above <= 0 or len(self._widgets) >= self._num_wanted or self._waits:
             self._grow.stop()
         else:
             self._show_earlier(GROW_STEP)
+
+    @property
+    def _waits(self) -> bool:
+        """Whether nothing is missing that a person could see soon."""
+        return self._is_held and self.is_following and not self.has_room
 
     def _show_earlier(self, step: int) -> None:
         num_hidden = self._num_above

@@ -23,10 +23,26 @@ class Highlighter(QObject):
         super().__init__(parent)
         self._runner: TaskRunner | None = None
         self._known: set[str] = set()
+        self._is_held = False
+        self._waiting: list[tuple[str, str, OnSpans]] = []
+
+    def hold(self) -> None:
+        """Until ``go_on``: find nothing, for the rules of a language take long to import and compile."""
+        self._is_held = True
+
+    def go_on(self) -> None:
+        """Find what waits, and all from now on."""
+        self._is_held = False
+        waiting, self._waiting = self._waiting, []
+        for code, language, on_spans in waiting:
+            self.colour(code, language, on_spans)
 
     def colour(self, code: str, language: str, on_spans: OnSpans) -> None:
         """Call ``on_spans`` with the spans of ``code``: now where that is quick, else when they are found."""
         if not language:
+            return
+        if self._is_held:
+            self._waiting.append((code, language, on_spans))
             return
         if language in self._known and len(code) <= MAX_AT_ONCE:
             on_spans(highlight(code, language))

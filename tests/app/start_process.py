@@ -4,7 +4,8 @@
 
 Prints as JSON, in milliseconds: when the window was painted and when the last chat stood in it, from the process's
 start and as work of the GUI thread, which no neighbour on the machine adds to; and the longest pause of that thread
-from the first picture until all is imported and made, and the most that it computed in one.
+from the first picture until all is imported and made, the messages out of sight, too, and the most that it computed
+in one.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def main() -> None:
             _note("painted")
             _keep["watchdog"] = Watchdog()
             _keep["timer"] = timer = QTimer()
-            transcript, is_shown = window.chat_page.transcript, "chat_at"
+            _keep["transcript"] = transcript = window.chat_page.transcript
+            is_shown = "chat_at"
 
             def look() -> None:
                 if is_shown not in _figures and _keep.get("context") and not transcript.has_room:
@@ -83,6 +85,9 @@ def main() -> None:
             self.when_complete(lambda: QTimer.singleShot(SETTLED_MS, self._on_settled))
 
         def _on_settled(self) -> None:
+            if _keep["transcript"]._grow.isActive():
+                QTimer.singleShot(50, self._on_settled)
+                return
             for name in ("painted", "chat"):
                 _figures[f"{name}_ms"] = round((_figures.pop(f"{name}_at") - began) * 1000)
             _figures["stall_ms"] = round(_keep["watchdog"].longest_ms, 1)

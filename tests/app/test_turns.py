@@ -25,3 +25,18 @@ def test_other_events_come_between_two_steps(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: not isValid(turns))
     assert [name for name in seen if name != "event"] == ["first", "again", "again", "again", "last"]
     assert seen.index("event") < seen.index("last")
+
+
+def test_a_step_that_fails_is_not_done_again(qtbot: QtBot) -> None:
+    parent = QObject()
+    seen: list[str] = []
+
+    def fail() -> None:
+        seen.append("failed")
+        raise ValueError("odd")
+
+    with qtbot.captureExceptions() as failures:
+        turns = Turns([fail, lambda: seen.append("last")], parent)
+        qtbot.waitUntil(lambda: not isValid(turns))
+    assert seen == ["failed", "last"]
+    assert len(failures) == 1

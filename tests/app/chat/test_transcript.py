@@ -587,3 +587,16 @@ def test_an_answer_of_many_cards_is_deleted_in_turns(transcript: Transcript, qtb
         most, before = max(most, len(num_gone) - before), len(num_gone)
     assert len(num_gone) == 60
     assert 0 < most <= 2 * GONE_PARTS, "those of the first turn, too"
+
+
+def test_what_is_out_of_sight_waits_while_it_is_held(transcript: Transcript, qtbot: QtBot) -> None:
+    transcript.hold()
+    transcript.show_conversation(_messages(80))
+    qtbot.waitUntil(lambda: not transcript._grow.isActive())
+    assert not transcript.has_room
+    num_in_sight = len(transcript.widgets)
+    assert num_in_sight < ALIVE_AT_FIRST
+    _wheel(transcript, 2000)
+    qtbot.waitUntil(lambda: len(transcript.widgets) > num_in_sight)  # a person who scrolls up does not wait
+    transcript.let_grow()
+    qtbot.waitUntil(lambda: len(transcript.widgets) >= ALIVE_AT_REST)
