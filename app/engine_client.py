@@ -86,6 +86,8 @@ class Engine(Protocol):
 
     def submit(self, command: Command) -> None: ...
 
+    def lend_core(self, is_lent: bool) -> None: ...
+
     def stop(self, timeout_s: float = 5) -> bool: ...
 
 
@@ -116,8 +118,16 @@ class EngineClient(QObject):
         self._handlers: dict[str, RequestHandler] = {}
         self._counters: dict[str, Callable[[int], None]] = {}
         self._on_storage: Callable[[SnapshotStorage], None] | None = None
-        self._mailbox = Mailbox(self._on_events, FRAME_MS, self, share=SHARE, max_interval_ms=MAX_FRAME_MS)
         self._is_closed = False
+        self._uses_all_cores = False
+        self._mailbox = Mailbox(
+            self._on_events,
+            FRAME_MS,
+            self,
+            share=SHARE,
+            max_interval_ms=MAX_FRAME_MS,
+            lend_core=self._lend_core,
+        )
         self._engine = make_engine(self._mailbox.post)
 
     @property
@@ -228,6 +238,11 @@ class EngineClient(QObject):
         if not self._is_closed:
             self._engine.submit(command)
 
+    def _lend_core(self, is_lent: bool) -> None:
+        """Take a core from an engine that leaves none, for the time of a picture."""
+        if self._uses_all_cores and not self._is_closed:
+            self._engine.lend_core(is_lent)
+
     def _on_events(self, events: list[Event]) -> None:
         for event in coalesce(events):
             if self._is_closed:
@@ -266,6 +281,7 @@ class EngineClient(QObject):
                 self.model_loading.emit(event)
             case ModelLoaded():
                 leaves_cores = event.info.num_threads < _num_cores()
+                self._uses_all_cores = not leaves_cores
                 self._mailbox.set_pace(
                     FREE_FRAME_MS if leaves_cores else FRAME_MS, FREE_SHARE if leaves_cores else SHARE
                 )

@@ -40,6 +40,11 @@ class LateEngine:
             else:
                 self._engine.submit(command)
 
+    def lend_core(self, is_lent: bool) -> None:
+        """Leave a core to the calling thread, or take it back; an engine that is not there yet uses none."""
+        if self._engine is not None:
+            self._engine.lend_core(is_lent)
+
     def stop(self, timeout_s: float = 5) -> bool:
         """End the engine; False when it did not end in time. One that is not there yet never begins."""
         with self._lock:

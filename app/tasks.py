@@ -19,6 +19,8 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 _log = logging.getLogger(__name__)
 
+_LEAST_LOAN_S = 1e-3  # less work than what lending a core costs its owner
+
 
 class Mailbox(QObject):
     """Hands items from any thread to ``on_items`` on the thread that made the mailbox.
@@ -27,6 +29,9 @@ class Mailbox(QObject):
     apart; after a pause the first item is delivered at once. With a ``share`` they are so much further apart, up to
     ``max_interval_ms``, that what the thread computes from one to the next, pictures and all, takes no more than
     that share of the time.
+
+    ``lend_core(True)`` is called before a delivery that may take long, and ``lend_core(False)`` once what comes of
+    it is painted: whoever keeps all cores busy can leave this thread one meanwhile.
     """
 
     _woken = Signal()
@@ -39,12 +44,14 @@ class Mailbox(QObject):
         *,
         share: float = 1.0,
         max_interval_ms: int = 0,
+        lend_core: Callable[[bool], None] = lambda is_lent: None,
     ) -> None:
         super().__init__(parent)
         self._on_items = on_items
         self._least_s = self._interval_s = interval_ms / 1000
         self._most_s = max(interval_ms, max_interval_ms) / 1000
         self._share = share
+        self._lend_core = lend_core
         self._last_work_s = time.thread_time()  # processor time of the thread at the last delivery
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -54,7 +61,10 @@ class Mailbox(QObject):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.timeout.connect(self.deliver)
+        self._timer.timeout.connect(self._deliver_in_turn)
+        self._over = QTimer(self)  # behind the picture of what was delivered, which Qt paints in the same turn
+        self._over.setSingleShot(True)
+        self._over.timeout.connect(self._return_core)
         self._woken.connect(self._arm, Qt.ConnectionType.QueuedConnection)
 
     def set_pace(self, interval_ms: int, share: float) -> None:
@@ -97,9 +107,19 @@ class Mailbox(QObject):
     def _arm(self) -> None:
         remaining_s = self._interval_s - (time.monotonic() - self._last_delivery)
         if remaining_s <= 0:
-            self.deliver()
+            self._deliver_in_turn()
         else:
             self._timer.start(int(remaining_s * 1000) + 1)
+
+    def _deliver_in_turn(self) -> None:
+        """Deliver, with a core for this thread alone where the last time says that it takes a while."""
+        if time.thread_time() - self._last_work_s > _LEAST_LOAN_S:
+            self._over.start(0)
+            self._lend_core(True)
+        self.deliver()
+
+    def _return_core(self) -> None:
+        self._lend_core(False)
 
 
 class TaskRunner(QObject):

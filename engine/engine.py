@@ -123,6 +123,10 @@ class Engine:
         if self._is_interrupted:
             self._backend.interrupt()
 
+    def lend_core(self, is_lent: bool) -> None:
+        """See ``Backend.lend_core``."""
+        self._backend.lend_core(is_lent)
+
     @property
     def _is_interrupted(self) -> bool:
         stops, running = list(self._stops), self._running

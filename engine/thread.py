@@ -93,6 +93,14 @@ class EngineThread:
         self._inbox.put((time.perf_counter(), command))
         self._worker.interrupt_for(command)
 
+    def lend_core(self, is_lent: bool) -> None:
+        """Leave a core to the calling thread, or take it back; for some milliseconds of work, at once.
+
+        Waits up to two of them until the core is free. So the work costs the engine the share of one core; it would
+        else stand still, all of it, where it uses all cores.
+        """
+        self._worker.lend_core(is_lent)
+
     def stop(self, timeout_s: float = 5.0) -> bool:
         """Abort everything and end the thread; False when it did not end in time."""
         self.submit(Shutdown())
@@ -156,6 +164,11 @@ class _Worker:
                 engine.interrupt(request_id)
             case EjectModel() | LoadModel() | Shutdown():
                 engine.interrupt()
+
+    def lend_core(self, is_lent: bool) -> None:
+        """See ``EngineThread.lend_core``."""
+        if (engine := self._engine) is not None:
+            engine.lend_core(is_lent)
 
     @property
     def _has_steps(self) -> bool:

@@ -68,7 +68,7 @@ class StepInterruptedError(Exception):
 
 
 class Backend(Protocol):
-    """Executes the plan it was made for. Not thread-safe, but for ``interrupt``: one step at a time."""
+    """Executes the plan it was made for, one step at a time; ``interrupt`` and ``lend_core`` may meet a step."""
 
     max_batch_tokens: int
     vocab_size: int  # of a row of logits
@@ -91,6 +91,11 @@ class Backend(Protocol):
     def interrupt(self) -> None:
         """End the running step within milliseconds, if it can be; from any thread. Where none runs, the next one
         may be ended. Recurrent states that the step was to change are lost."""
+        ...
+
+    def lend_core(self, is_lent: bool) -> None:
+        """Leave a core to the calling thread, or take it back. Returns when it is free, in milliseconds at most;
+        what is computed stays the same to the bit."""
         ...
 
     def copy_block(self, source: int, target: int) -> None:

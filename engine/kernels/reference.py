@@ -148,6 +148,9 @@ class ReferenceBackend:
         """See ``Backend.interrupt``."""
         self._is_interrupted.set()
 
+    def lend_core(self, is_lent: bool) -> None:
+        """See ``Backend.lend_core``: it has one thread, and leaves the others."""
+
     def copy_block(self, source: int, target: int) -> None:
         """Copy a block's keys and values in all layers."""
         for array in (*self._keys, *self._values):

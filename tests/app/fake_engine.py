@@ -18,8 +18,12 @@ class FakeEngine:
         self.large_models: set[str] = set()
         self._num_said: Counter[str] = Counter()
         self.holds_loads = False
+        self.loans: list[bool] = []
 
     def start(self) -> None: ...
+
+    def lend_core(self, is_lent: bool) -> None:
+        self.loans.append(is_lent)
 
     def stop(self, timeout_s: float = 5) -> bool:
         self.on_event(p.EngineStopped())

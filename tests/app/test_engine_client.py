@@ -76,6 +76,23 @@ def test_pictures_come_more_often_where_the_engine_leaves_cores_to_others(
     assert paces == [pace], "the model has two threads"
 
 
+@pytest.mark.parametrize(("num_cores", "loans"), [(2, [True, False]), (8, [])])
+def test_an_engine_on_all_cores_lends_one_for_a_picture(
+    client: EngineClient, engines: list[FakeEngine], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot,
+    num_cores: int, loans: list[bool],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("app.engine_client._num_cores", lambda: num_cores)
+    client.load(Path("model.gguf"))  # with two threads
+    client.catch_up()
+    client._mailbox._last_work_s -= 1.0  # the last picture took long
+    texts: list[RequestEvent] = []
+    client.generate(GenerateRequest("r", prompt="x"), texts.append)
+    engines[0].say("r", "word")
+    qtbot.waitUntil(lambda: len(texts) == 2)
+    qtbot.wait(1)
+    assert engines[0].loans == loans
+
+
 def test_the_first_delta_comes_at_once_and_the_rest_at_most_60_times_a_second(
     client: EngineClient, engines: list[FakeEngine], qtbot: QtBot
 ) -> None:

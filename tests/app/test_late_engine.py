@@ -27,9 +27,13 @@ def test_what_is_submitted_early_is_done_in_order() -> None:
     engine.submit(CountTokens("a", "one two"))
     engine.start()
     engine.submit(EjectModel())
+    engine.lend_core(True)
     assert not made
     may_go.set()
     _joined(engine)
+    engine.lend_core(True)
+    engine.lend_core(False)
+    assert made[0].loans == [True, False], "one that is not there uses no core"
     engine.submit(CountTokens("b", "three"))
     assert made[0].commands == [CountTokens("a", "one two"), EjectModel(), CountTokens("b", "three")]
     assert engine.stop()

@@ -3,8 +3,11 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from functools import partial
 
 import pytest
+from PySide6.QtGui import QPaintEvent
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.tasks import Mailbox, TaskRunner
@@ -55,6 +58,50 @@ def test_deliveries_leave_the_time_to_others(
     assert gaps
     assert gaps == pytest.approx([interval_s] * len(gaps), abs=0.0011)
     assert seen[0] == pytest.approx(100.001), "the first at once"
+
+
+def test_a_delivery_that_takes_long_gets_a_core_until_it_is_painted(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = {"work": 5.0}
+    monkeypatch.setattr("app.tasks.time.thread_time", lambda: clock["work"])
+    seen: list[object] = []
+    widget = _Painted(seen)
+    qtbot.addWidget(widget)
+    widget.show()
+    qtbot.waitExposed(widget)
+
+    def draw(items: list[str]) -> None:
+        seen.append(items)
+        widget.update()
+        clock["work"] += {"short": 0.0005, "long": 0.002}[items[0]]
+
+    mailbox = Mailbox(draw, lend_core=seen.append)
+    qtbot.waitUntil(lambda: "painted" in seen)
+    seen.clear()
+    for number, item in enumerate(("short", "long", "short", "short"), 1):
+        mailbox.post(item)
+        qtbot.waitUntil(partial(_has, seen, number))
+        qtbot.waitUntil(lambda: seen.count(True) == seen.count(False))
+    assert seen == [
+        *(["short"], "painted"),
+        *(["long"], "painted"),
+        *(True, ["short"], "painted", False),
+        *(["short"], "painted"),
+    ]
+
+
+def _has(seen: list[object], num_pictures: int) -> bool:
+    return seen.count("painted") == num_pictures
+
+
+class _Painted(QWidget):
+    def __init__(self, seen: list[object]) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        self._seen.append("painted")
 
 
 def test_tasks_run_in_order_elsewhere_and_answer_here(qtbot: QtBot, caplog: pytest.LogCaptureFixture) -> None:

@@ -100,6 +100,9 @@ class FakeBackend:
     def interrupt(self) -> None:
         self.is_interrupted.set()
 
+    def lend_core(self, is_lent: bool) -> None:
+        self.lends_core = is_lent
+
     def _end_if_interrupted(self, slices: Sequence[SequenceSlice]) -> None:
         """As a real step that ends early, leave anything in the slots that it was to write."""
         if self.is_interrupted.is_set():

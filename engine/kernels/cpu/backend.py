@@ -102,6 +102,10 @@ class CpuBackend:
         """See ``Backend.interrupt``."""
         self._team.interrupt()
 
+    def lend_core(self, is_lent: bool) -> None:
+        """See ``Backend.lend_core``."""
+        self._team.lend_core(is_lent)
+
     def copy_block(self, source: int, target: int) -> None:
         """Copy a block's keys and values in all layers."""
         self._kv_store.copy_block(source, target)

@@ -26,13 +26,16 @@ from engine.kernels.cpu.control import (
     CONDITION,
     GENERATION,
     IDLE_SPINS,
+    IS_CORE_WANTED,
     IS_INTERRUPTED,
     LATE_NS,
     MUTEX,
     NUM_ASLEEP,
     NUM_OPS,
+    PARKED,
     PATIENCE_NS,
     PROGRAM,
+    ROW,
     ROW_BYTES,
     ROW_KERNEL,
     ROW_OPERANDS,
@@ -158,7 +161,7 @@ def is_late(control: int, num_threads: int) -> Any:
     the sleep is held against the time that has passed.
     """
     late = atomic_load(control + LATE_NS * 8) // (num_threads - 1)
-    if late < load_i64(control + PATIENCE_NS * 8):
+    if late < load_i64(control + PATIENCE_NS * 8) or atomic_load(control + PARKED * 8) != 0:
         return False
     return late * LATE_SHARE > time_ns(control) - load_i64(control + SINCE_NS * 8)
 
@@ -171,9 +174,30 @@ def count_late_from_now(control: int) -> None:
 
 
 @inline
-def barrier(control: int, num_threads: int) -> None:
-    """Return once all ``num_threads`` of the team have come here; the last one may make the team smaller."""
+def share_cores(control: int) -> None:
+    """Park the last thread of the team while its core is wanted, then call it back. One thread may call this."""
+    parked = atomic_load(control + PARKED * 8)
+    if atomic_load(control + IS_CORE_WANTED * 8) != 0:
+        team = atomic_load(control + TEAM * 8)
+        if parked == 0 and team % TEAM_FACTOR > 1:
+            atomic_store(control + PARKED * 8, team - 1)
+            atomic_store(control + TEAM * 8, team - 1)
+    elif parked != 0:
+        atomic_store(control + TEAM * 8, parked + 1)
+        atomic_store(control + PARKED * 8, 0)
+        wake(control)
+
+
+@inline
+def barrier(control: int, num_threads: int, row: int) -> None:
+    """Return once all ``num_threads`` of the team have come here; the last one may change the team.
+
+    ``row`` follows; 0 at the end of the program, where no parked thread can come back.
+    """
     if num_threads == 1:
+        if row != 0:
+            atomic_store(control + ROW * 8, row)
+            share_cores(control)
         end_if_interrupted(control)
         return
     generation = atomic_load(control + BARRIER_GENERATION * 8)
@@ -182,6 +206,9 @@ def barrier(control: int, num_threads: int) -> None:
         if is_late(control, num_threads):
             atomic_add(control + TEAM * 8, -1)
             count_late_from_now(control)
+        if row != 0:
+            atomic_store(control + ROW * 8, row)
+            share_cores(control)
         end_if_interrupted(control)
         atomic_add(control + BARRIER_GENERATION * 8, 1)
         wake(control)
@@ -199,30 +226,47 @@ def team_size(control: int, generation: int) -> Any:
 
 
 @inline
-def walk(control: int, thread: int, generation: int) -> None:
-    """Run the program once; returns when all threads of the team are through, or this one is no longer of it."""
-    row = load_i64(control + PROGRAM * 8)
-    step = load_i64(control + STEP * 8)
+def team_with(control: int, thread: int, generation: int) -> Any:
+    """Threads of the team, once ``thread`` is not parked; no more than its number where it takes part no longer."""
     team = team_size(control, generation)
     if thread >= team:
+        sleep_while(control, PARKED, generation * TEAM_FACTOR + thread)
+        team = team_size(control, generation)
+    return team
+
+
+@inline
+def walk(control: int, thread: int, generation: int) -> None:
+    """Run the program once; returns when all threads of the team are through, or this one is no longer of it."""
+    step = load_i64(control + STEP * 8)
+    end = load_i64(control + PROGRAM * 8) + load_i64(control + NUM_OPS * 8) * ROW_BYTES
+    team = team_with(control, thread, generation)
+    if thread >= team:
         return
-    for _ in range(load_i64(control + NUM_OPS * 8)):
-        if load_i64(row + ROW_WAITS * 8) != 0:
-            barrier(control, team)
-            team = team_size(control, generation)
-            if thread >= team:
-                return
+    row = atomic_load(control + ROW * 8)  # not the first one for a thread that was called back meanwhile
+    while row < end:
         call_kernel(load_i64(row + ROW_KERNEL * 8), row + ROW_OPERANDS * 8, step, thread, team)
         row += ROW_BYTES
-    barrier(control, team)
+        if row < end and load_i64(row + ROW_WAITS * 8) != 0:
+            barrier(control, team, row)
+            team = team_with(control, thread, generation)
+            if thread >= team:
+                return
+            row = atomic_load(control + ROW * 8)
+    barrier(control, team, 0)
 
 
 def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
     """Kernel for the calling thread (thread 0): begin a step, take part, return at its end. ``op`` is control."""
     generation = atomic_load(op + GENERATION * 8) + 1
-    atomic_store(op + TEAM * 8, generation * TEAM_FACTOR + num_threads)
+    parked, team = 0, generation * TEAM_FACTOR + num_threads
+    if atomic_load(op + IS_CORE_WANTED * 8) != 0 and num_threads > 1:
+        parked = team = team - 1
+    atomic_store(op + PARKED * 8, parked)
+    atomic_store(op + ROW * 8, load_i64(op + PROGRAM * 8))
+    atomic_store(op + TEAM * 8, team)
     atomic_store(op + GENERATION * 8, generation)
-    if num_threads > 1:
+    if team % TEAM_FACTOR > 1:
         wake(op)
     walk(op, 0, generation)
 
@@ -241,6 +285,7 @@ def run_worker(op: int, step: int, thread: int, num_threads: int) -> None:
 
 def stop_workers(op: int, step: int, thread: int, num_threads: int) -> None:
     """Kernel: end the workers, now asleep or looking for a step. ``op`` is control."""
+    atomic_store(op + PARKED * 8, 0)
     atomic_store(op + GENERATION * 8, -1)
     wake(op)
 

@@ -23,10 +23,12 @@ from engine.kernels.cpu.control import (
     CONDITION,
     CONTROL_SLOTS,
     IDLE_SPINS,
+    IS_CORE_WANTED,
     IS_INTERRUPTED,
     LATE_NS,
     MUTEX,
     NUM_OPS,
+    PARKED,
     PATIENCE_NS,
     PROGRAM,
     SINCE_NS,
@@ -46,6 +48,7 @@ EXECUTOR_KERNELS = (RUN_STEP, RUN_WORKER, STOP_WORKERS, SPIN)
 
 _BARRIER_SPIN_S = 1e-3  # longer than threads of a balanced op differ, shorter than a time slice
 _IDLE_SPIN_S = 300e-6  # about what sampling a token takes: a wake-up costs some 50 us
+_LOAN_S = 2e-3  # most barriers come after some 10 us, but one behind the logits; a person sees no such time
 _MEASURED_SPINS = 2000
 
 
@@ -98,6 +101,7 @@ class ThreadTeam:
         self._control[BARRIER_SPINS] = round(_BARRIER_SPIN_S * spins_a_second)
         self._control[IDLE_SPINS] = round(_IDLE_SPIN_S * spins_a_second)
         self._team_size = TeamSize(self.num_threads)
+        self._is_running = False
         self.num_steps = 0
         self.step_seconds = 0.0
         threads = [
@@ -135,14 +139,31 @@ class ThreadTeam:
         control[PATIENCE_NS] = team_size.patience_ns
         if team_size.counts_anew:
             control[LATE_NS], control[SINCE_NS] = 0, time.time_ns()  # the clock of ``executor.time_ns``
+        self._is_running = True
         self._run_step(self._address, 0, 0, num_threads)
+        self._is_running = False
         control[IS_INTERRUPTED] = 0
         num_left, ended = control[TEAM] % TEAM_FACTOR, time.perf_counter()
         self.num_steps += 1
         self.step_seconds += ended - begun
         if num_left > 0:
-            team_size.end(ended, num_left)
+            team_size.end(ended, num_left + (control[PARKED] != 0))
         return num_left > 0
+
+    def lend_core(self, is_lent: bool) -> None:
+        """Leave one core to the calling thread, which is not of the team, or take it back.
+
+        The last thread sleeps from the next barrier on and the others do its share. A core that is just taken from
+        a team that has all of them costs it more: all wait for the thread that worked there. So the caller waits
+        for that barrier, though no longer than ``_LOAN_S``.
+        """
+        control = self._control
+        control[IS_CORE_WANTED] = int(is_lent)
+        ends = time.perf_counter() + _LOAN_S
+        while is_lent and self._is_running and control[TEAM] % TEAM_FACTOR > 1 and control[PARKED] == 0:
+            if time.perf_counter() > ends:
+                break
+            time.sleep(_LOAN_S / 16)
 
     def interrupt(self) -> None:
         """Let the running step, or else the next one, end at a barrier; from any thread."""

@@ -12,7 +12,8 @@ import pytest
 
 from engine.kernels.cpu.control import ROW_KERNEL, ROW_OPERANDS, ROW_SLOTS, ROW_WAITS
 from engine.kernels.cpu.jit import Kernel, compile_kernel
-from engine.kernels.cpu.simd import atomic_add, load_i64, store_i64
+from engine.kernels.cpu.neighbours import TeamSize
+from engine.kernels.cpu.simd import atomic_add, atomic_load, load_i64, pause, store_i64
 from engine.kernels.cpu.threads import ThreadTeam, physical_cores
 
 ROWS = 60
@@ -207,6 +208,112 @@ def test_an_interrupted_step_ends_at_a_barrier_and_the_next_one_runs(
         assert team.run()
         assert counters[0] == ROWS
     team.close()
+
+
+def note_team(op: int, step: int, thread: int, num_threads: int) -> None:
+    """The first thread notes how many there are."""
+    if thread == 0:
+        store_i64(load_i64(op), num_threads)
+    for _ in range(2000):
+        atomic_add(step, 1)
+
+
+def team_rows(counters: np.ndarray, num_rows: int) -> np.ndarray:
+    rows = np.zeros((num_rows, ROW_SLOTS), np.int64)
+    rows[:, ROW_KERNEL], rows[:, ROW_WAITS] = compile_kernel(note_team).address, 1
+    rows[:, ROW_OPERANDS] = counters.ctypes.data
+    return rows
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread is left out because others on this machine keep it from its core."""
+    monkeypatch.setattr(TeamSize, "patience_ns", 1 << 60)
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("num_threads", [1, 2, 4])
+def test_a_lent_core_is_left_from_step_to_step_and_taken_back(num_threads: int, counters: np.ndarray) -> None:
+    rows = team_rows(counters, 3)
+    team = ThreadTeam(num_threads)
+    team.set_program(rows, STEP.copy())
+    for is_lent in (False, True, True, False, True, False, False):
+        team.lend_core(is_lent)
+        assert team.run()
+        assert counters[0] == max(1, num_threads - is_lent)
+    team.lend_core(True)
+    team.close()
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("num_threads", [2, 4])
+def test_a_core_is_lent_and_taken_back_in_the_middle_of_a_step(num_threads: int, counters: np.ndarray) -> None:
+    rows = team_rows(counters, 1_000_000)
+    team = ThreadTeam(num_threads)
+    team.set_program(rows, STEP.copy())
+    ended: list[bool] = []
+    caller = threading.Thread(target=lambda: ended.append(team.run()))
+    caller.start()
+    for num_left in (num_threads, num_threads - 1, num_threads, num_threads - 1):
+        team.lend_core(num_left < num_threads)
+        while counters[0] != num_left:
+            time.sleep(0.001)
+    assert not ended, "all that was within one step"
+    team.interrupt()
+    caller.join(120)
+    assert ended == [False]
+    team.lend_core(False)
+    team.set_program(rows[:1].copy(), STEP.copy())
+    assert team.run()
+    assert counters[0] == num_threads, "a thread that left its core is none that was late"
+    team.close()
+
+
+def test_each_op_is_done_once_however_often_a_core_is_lent(
+    team: ThreadTeam, program: np.ndarray, counters: np.ndarray
+) -> None:
+    team.set_program(program, STEP)
+    is_over = threading.Event()
+
+    def lend() -> None:
+        while not is_over.is_set():
+            team.lend_core(True)
+            team.lend_core(False)
+            time.sleep(0)
+
+    lender = threading.Thread(target=lend)
+    lender.start()
+    for _ in range(300):
+        assert team.run()
+    is_over.set()
+    lender.join(120)
+    assert counters.tolist() == [0, 0]
+
+
+def test_whoever_wants_a_core_waits_for_no_long_op(counters: np.ndarray) -> None:
+    rows = np.zeros((1, ROW_SLOTS), np.int64)
+    rows[0, ROW_KERNEL] = compile_kernel(hold).address
+    rows[0, ROW_OPERANDS] = counters.ctypes.data
+    team = ThreadTeam(2)
+    team.set_program(rows, STEP.copy())
+    caller = threading.Thread(target=team.run)
+    caller.start()
+    while counters[0] < 2:
+        time.sleep(0.001)
+    team.lend_core(True)  # both threads are in an op that does not end
+    assert caller.is_alive()
+    counters[1] = 1
+    caller.join(120)
+    assert not caller.is_alive()
+    team.close()
+
+
+def hold(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Stay until the second counter is set; the first one counts who is here."""
+    counters = load_i64(op)
+    atomic_add(counters, 1)
+    while atomic_load(counters + 8) == 0:
+        pause()
 
 
 def test_number_of_threads_defaults_to_cores() -> None:
