@@ -6,7 +6,6 @@ change of the same conversation, and without one as soon as that succeeds.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +21,7 @@ from app.chat.trash import Trash
 from app.settings import Settings
 from app.storage.conversations import save_conversation, save_message
 from app.storage.records import ConversationRecord, FolderRecord, MessageRecord, clean_text, new_id
+from app.storage.spelling import pattern_of
 from app.storage.store import ChatStore, Write
 from app.throttle import Throttle
 
@@ -98,8 +98,8 @@ class ConversationCollection(QObject):
         records = [record for record in self._records.values() if record.active_leaf_id is not None]
         for word in self._search_words:
             found = self._found.get(word, {})
-            wanted = word.casefold()
-            records = [record for record in records if record.id in found or wanted in record.title.casefold()]
+            pattern = pattern_of(word)
+            records = [record for record in records if record.id in found or pattern.search(record.title)]
         records.sort(key=attrgetter("updated_at"), reverse=True)
         records.sort(key=attrgetter("is_pinned"), reverse=True)  # and otherwise as they are
         return records
@@ -142,7 +142,7 @@ class ConversationCollection(QObject):
         """The id of the message that ``excerpt`` is of; "" where there is none."""
         for word in sorted(self._search_words, key=len, reverse=True):
             if self._found.get(word, {}).get(conversation_id):
-                pattern = re.compile(re.escape(word), re.IGNORECASE)
+                pattern = pattern_of(word)
                 messages = reversed(self.tree(conversation_id).messages())
                 return next((message.id for message in messages if pattern.search(message.content)), "")
         return ""

@@ -14,6 +14,7 @@ from app.chat.blocks import Block, BlockKind, BlockStream, displayable
 from app.chat.prose import image_text
 from app.chat.tool_calls import call_title, called_name, calls_of, result_title, shown_arguments
 from app.storage.records import MessageRecord
+from app.storage.spelling import any_pattern, expression, folded
 from engine.plain_data import dataclass
 from engine.protocol import Role
 
@@ -30,7 +31,7 @@ class Wanted:
     """What is looked for.
 
     Attributes:
-        pattern: matches it in any case, with any white space where it has some.
+        pattern: matches it however it is spelled, with any white space where it has some.
         needle: a part of it that every message with a match holds, whatever Markdown stands between; "" for none.
     """
 
@@ -39,7 +40,7 @@ class Wanted:
 
     def may_be_in(self, source: str) -> bool:
         """Whether Markdown can show a match; False spares reading it."""
-        return "&" in source or self.needle in source.translate(_NO_MARKUP).casefold()
+        return "&" in source or self.needle in folded(source.translate(_NO_MARKUP))
 
 
 def wanted(text: str) -> Wanted | None:
@@ -48,14 +49,13 @@ def wanted(text: str) -> Wanted | None:
     if not parts:
         return None
     words = re.findall(r"[^\W_]+", text)
-    return Wanted(
-        re.compile(r"\s+".join(map(re.escape, parts)), re.IGNORECASE), max(words, key=len, default="").casefold()
-    )
+    pattern = re.compile(r"\s+".join(map(expression, parts)), re.IGNORECASE)
+    return Wanted(pattern, folded(max(words, key=len, default="")))
 
 
 def any_of(words: Sequence[str]) -> re.Pattern[str]:
-    """Matches each of ``words`` in any case."""
-    return re.compile("|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)), re.IGNORECASE)
+    """Matches each of ``words`` however it is spelled."""
+    return any_pattern(sorted(words, key=len, reverse=True))
 
 
 def source_of(record: MessageRecord) -> tuple[str, ...]:

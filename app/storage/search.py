@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from app.storage.records import clean_text
+from app.storage.spelling import pattern_of, spellings
 
 _log = logging.getLogger(__name__)
 
@@ -15,7 +16,7 @@ MIN_INDEXED_CHARACTERS = 3  # what the trigram index can find; shorter texts are
 MAX_FOUND = 500
 MANY_FOUND = 2000
 _MATCHING = "SELECT rowid FROM message_index WHERE message_index MATCH ?"
-_MAX_SPELLINGS = 8
+_MAX_CASES = 8
 _BEFORE, _EXCERPT = 14, 120  # characters
 
 
@@ -25,14 +26,15 @@ def find_conversations(connection: sqlite3.Connection, text: str) -> dict[str, s
     Each id comes with an excerpt of the newest such message. Without a sound index all texts are looked through.
     """
     text = clean_text(text.replace("\x00", ""))
-    pattern = re.compile(re.escape(text), re.IGNORECASE)
-    if len(text) >= MIN_INDEXED_CHARACTERS:
-        phrase = '"' + text.replace('"', '""') + '"'
+    pattern, ways = pattern_of(text), spellings(text)
+    if min(map(len, ways)) >= MIN_INDEXED_CHARACTERS:
+        phrase = " OR ".join('"' + way.replace('"', '""') + '"' for way in ways)
         try:
             return _excerpts(connection, _newest_indexed(connection, phrase), (phrase,), pattern)
         except sqlite3.DatabaseError as error:
             _log.warning("the search index cannot be used: %s", error)
-    likes = [f"%{_escaped(spelling)}%" for spelling in _spellings(text)]
+    cases = dict.fromkeys(case for way in ways for case in _cases(way))
+    likes = [f"%{_escaped(case)}%" for case in cases]
     return _excerpts(connection, _newest_scanned(len(likes)), likes, pattern)
 
 
@@ -58,15 +60,17 @@ def _newest_scanned(num_spellings: int) -> str:
     )
 
 
-def _spellings(text: str) -> list[str]:
+def _cases(text: str) -> list[str]:
     """``text`` in small and large letters where SQLite does not know that they are the same: all but ASCII."""
-    spellings = [""]
+    found = [""]
     for character in text:
         cases = [character]
-        if not character.isascii() and len(spellings) <= _MAX_SPELLINGS // 2:
-            cases = list(dict.fromkeys((character.lower(), character.upper())))
-        spellings = [head + case for head in spellings for case in cases]
-    return spellings
+        if not character.isascii() and len(found) <= _MAX_CASES // 2:
+            cases = [
+                case for case in dict.fromkeys((character, character.lower(), character.upper())) if len(case) == 1
+            ]
+        found = [head + case for head in found for case in cases]
+    return found
 
 
 def _escaped(text: str) -> str:
@@ -95,9 +99,7 @@ def excerpt_around(content: str, pattern: re.Pattern[str]) -> str:
 
 def marked_places(text: str, words: Iterable[str]) -> list[tuple[int, int]]:
     """Where words stand in ``text``, in any case: half-open ranges in order, none inside another."""
-    found = sorted(
-        match.span() for word in words if word for match in re.finditer(re.escape(word), text, re.IGNORECASE)
-    )
+    found = sorted(match.span() for word in words if word for match in pattern_of(word).finditer(text))
     places: list[tuple[int, int]] = []
     for start, end in found:
         if places and start <= places[-1][1]:

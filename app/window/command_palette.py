@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
+from app.storage.spelling import folded
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.label import Label
@@ -47,11 +48,11 @@ class PaletteCommand:
 
 def find_commands(commands: Sequence[PaletteCommand], text: str) -> list[PaletteCommand]:
     """The commands that have every word of ``text``; those that begin with one come first."""
-    words = text.casefold().split()
+    words = folded(text).split()
     ranked: list[tuple[int, int, PaletteCommand]] = []
     for place, command in enumerate(commands):
-        title = command.title.casefold()
-        whole = f"{title} {command.detail.casefold()}"
+        title = folded(command.title)
+        whole = f"{title} {folded(command.detail)}"
         if not all(word in whole for word in words):
             continue
         starts = [f" {title}".find(f" {word}") for word in words]

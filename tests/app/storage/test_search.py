@@ -68,3 +68,13 @@ def test_a_broken_index_is_done_without(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE message_index")
     assert list(find_conversations(connection, "äpfel")) == ["found"]
     assert find_conversations(connection, "Pflaumen") == {}
+
+
+@pytest.mark.parametrize("wanted", ["straße", "Strasse", "STRASSE", "ß", "ss", "İst", "ist", "İS"])
+def test_all_spellings_find_all_spellings(connection: sqlite3.Connection, wanted: str) -> None:
+    _write(connection, "one", "Die Straße in Istanbul")
+    _write(connection, "other", "Die STRASSE in İstanbul")
+    _write(connection, "none", "Der Weg nach Rom")
+    found = find_conversations(connection, wanted)
+    assert set(found) == {"one", "other"}
+    assert all(marked_places(excerpt, [wanted]) for excerpt in found.values())
