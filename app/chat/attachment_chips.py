@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
@@ -15,6 +15,28 @@ from app.widgets.flow_layout import FlowLayout
 from app.widgets.label import plain_tooltip
 
 _NAME_CHARACTERS = 40
+
+
+class Chip(QFrame):
+    """One attachment.
+
+    Attributes:
+        name: as the person knows it.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.setProperty("look", "chip")
+        self.setProperty("found", "")
+
+    def mark(self, look: str) -> None:
+        """Show that what is looked for is in the name: "found" or "current"; "" shows it as ever."""
+        if look != self.property("found"):
+            self.setProperty("found", look)
+            for part in (self, *self.findChildren(QPushButton)):
+                part.style().unpolish(part)
+                part.style().polish(part)
 
 
 class AttachmentChips(QWidget):
@@ -40,7 +62,7 @@ class AttachmentChips(QWidget):
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
         self._shown: tuple[AttachmentRecord, ...] = ()
-        self.chips: list[QWidget] = []
+        self.chips: list[Chip] = []
         self.hide()
 
     def show_attachments(self, records: Sequence[AttachmentRecord]) -> None:
@@ -59,10 +81,9 @@ class AttachmentChips(QWidget):
         self.setVisible(bool(records))
         self.updateGeometry()
 
-    def _make(self, record: AttachmentRecord) -> QWidget:
+    def _make(self, record: AttachmentRecord) -> Chip:
         px = self._theme.px
-        chip = QFrame()
-        chip.setProperty("look", "chip")
+        chip = Chip(record.name)
         name = record.name if len(record.name) <= _NAME_CHARACTERS else f"{record.name[: _NAME_CHARACTERS - 1]}…"
         look = TextButton(self._theme, f"{name.replace('&', '&&')} · {length_of(record)}", "file")
         look.setAccessibleName(

@@ -144,7 +144,10 @@ class ConversationCollection(QObject):
             if self._found.get(word, {}).get(conversation_id):
                 pattern = pattern_of(word)
                 messages = reversed(self.tree(conversation_id).messages())
-                return next((message.id for message in messages if pattern.search(message.content)), "")
+                found = (message.id for message in messages if pattern.search(message.content))
+                files = self._store.read_attachments(conversation_id)
+                attached = (file.message_id for file in reversed(files) if pattern.search(file.name))
+                return next(found, None) or next(filter(None, attached), "")
         return ""
 
     def search(self, text: str) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.conversation import MessageView
 from app.chat.found_text import (
     Wanted,
+    attachment_names,
     call_paragraphs,
     content_paragraphs,
     reasoning_paragraphs,
@@ -49,13 +51,13 @@ class Finder(QObject):
         super().__init__(parent)
         self.current: Hit | None = None
         self._wanted: Wanted | None = None
-        self._records: list[MessageRecord] = []
+        self._views: list[MessageView] = []
         self._counts: dict[
             str, tuple[tuple[str, ...], int]
         ] = {}  # of each message: what it was counted in, its hits
         self._texts: dict[str, tuple[str, list[str]]] = {}  # of each answer: its source, its paragraphs
         self._num_kept = 0
-        self._due: list[MessageRecord] = []  # the next one last
+        self._due: list[MessageView] = []  # the next one last
         self._reading: Iterator[int] | None = None
         self._seeks = False  # the first hit that is found becomes the current one
         self._behind: set[str] = set()  # messages before the one where the person reads
@@ -71,16 +73,16 @@ class Finder(QObject):
     @property
     def total(self) -> int:
         """How many hits there are, as far as they are counted."""
-        return sum(self._num_in(record.id) for record in self._records)
+        return sum(self._num_in(view.record.id) for view in self._views)
 
     @property
     def position(self) -> int:
         """Which of them the current one is, from 1; 0 for none."""
         before = 0
-        for record in self._records:
-            if self.current is not None and record.id == self.current.message_id:
+        for view in self._views:
+            if self.current is not None and view.record.id == self.current.message_id:
                 return before + self.current.ordinal + 1
-            before += self._num_in(record.id)
+            before += self._num_in(view.record.id)
         return 0
 
     def look_for(self, wanted: Wanted | None, messages: Sequence[MessageView], start_id: str = "") -> None:
@@ -89,23 +91,23 @@ class Finder(QObject):
         self._wanted = wanted
         self._step = 0
         self._seeks = wanted is not None
-        self._records = [view.record for view in messages]
-        first = next((n for n, record in enumerate(self._records) if record.id == start_id), 0)
-        self._behind = {record.id for record in self._records[:first]}
-        self._due = [*self._records[:first], *reversed(self._records[first:])] if wanted else []
+        self._views = list(messages)
+        first = next((n for n, view in enumerate(messages) if view.record.id == start_id), 0)
+        self._behind = {view.record.id for view in messages[:first]}
+        self._due = [*messages[:first], *reversed(messages[first:])] if wanted else []
         self._timer.start(0)
         self.counted.emit()
 
     def refresh(self, messages: Sequence[MessageView]) -> None:
         """Take up another state of the conversation: what is counted stays so, and the current hit where it is."""
-        self._records = [view.record for view in messages]
-        if self.current is not None and all(record.id != self.current.message_id for record in self._records):
+        self._views = list(messages)
+        if self.current is not None and all(view.record.id != self.current.message_id for view in messages):
             self.current = None
         if self._wanted is not None:
-            due = [record for record in self._records if self._counted_in(record.id) != source_of(record)]
+            due = [view for view in messages if self._counted_in(view.record.id) != source_of(view)]
             self._reading = None
-            ahead = [record for record in due if record.id not in self._behind]
-            self._due = [record for record in due if record.id in self._behind] + ahead[::-1]
+            ahead = [view for view in due if view.record.id not in self._behind]
+            self._due = [view for view in due if view.record.id in self._behind] + ahead[::-1]
             self._timer.start(0)
 
     def stop(self) -> None:
@@ -120,7 +122,7 @@ class Finder(QObject):
         if not self.is_done:
             self._step = by
             return
-        hits = [record.id for record in self._records if self._num_in(record.id)]
+        hits = [view.record.id for view in self._views if self._num_in(view.record.id)]
         if not hits:
             return
         if self.current is None:
@@ -149,16 +151,16 @@ class Finder(QObject):
     def _on_turn(self) -> None:
         ends = time.perf_counter() + TURN_S
         while self._due or self._reading is not None:
-            record = self._due[-1] if self._due else None
-            if self._reading is None and record is not None:
-                self._reading = self._count(record)
+            view = self._due[-1] if self._due else None
+            if self._reading is None and view is not None:
+                self._reading = self._count(view)
             assert self._reading is not None
             if next(self._reading, None) is None:
                 self._reading = None
-                if record is not None:
+                if view is not None:
                     self._due.pop()
-                    if self._seeks and self._num_in(record.id):
-                        self._found_first(record.id)
+                    if self._seeks and self._num_in(view.record.id):
+                        self._found_first(view.record.id)
             if time.perf_counter() > ends:
                 return
         self._timer.stop()
@@ -171,14 +173,14 @@ class Finder(QObject):
         """The nearest hit: the first from the start on, or the last before it."""
         self._arrive(Hit(message_id, self._num_in(message_id) - 1 if message_id in self._behind else 0))
 
-    def _count(self, record: MessageRecord) -> Iterator[int]:
+    def _count(self, view: MessageView) -> Iterator[int]:
         """Count the hits in a message, a paragraph at a time."""
         assert self._wanted is not None
         total = 0
-        for text in self._paragraphs(record):
+        for text in chain(attachment_names(view), self._paragraphs(view.record)):
             total += sum(1 for _ in self._wanted.pattern.finditer(text))
             yield total
-        self._counts[record.id] = (source_of(record), total)
+        self._counts[view.record.id] = (source_of(view), total)
 
     def _paragraphs(self, record: MessageRecord) -> Iterator[str]:
         """What a message shows, from top to bottom; without its text where that cannot have what is looked for."""

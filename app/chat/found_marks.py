@@ -11,6 +11,7 @@ from PySide6.QtGui import QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QTextEdit
 from shiboken6 import isValid
 
+from app.chat.attachment_chips import Chip
 from app.chat.finder import Hit
 from app.chat.found_text import any_of, places_in, reasoning_paragraphs
 from app.chat.text_view import TextView
@@ -36,7 +37,7 @@ class FoundMarks(QObject):
         self._pattern: re.Pattern[str] | None = None
         self._current: Hit | None = None
         self._marked: dict[TextView, object] = {}  # what each text was marked for
-        self._flashed: Sequence[TextView] = ()
+        self._flashed: Sequence[TextView | Chip] = ()
         self._steps = UnseenSteps(transcript.viewport(), self)
         self._refresher = Throttle(MARK_EVERY_MS, self._mark_all, self)
         self._flash_timer = QTimer(self)
@@ -44,11 +45,6 @@ class FoundMarks(QObject):
         self._flash_timer.setInterval(FLASH_MS)
         self._flash_timer.timeout.connect(self._end_flash)
         transcript.shown_changed.connect(self._on_shown)
-
-    @property
-    def is_going(self) -> bool:
-        """Whether what was gone to is not in sight yet."""
-        return self._steps.is_busy
 
     def show_pattern(self, pattern: re.Pattern[str] | None) -> None:
         """Mark what ``pattern`` matches; None marks nothing."""
@@ -65,10 +61,15 @@ class FoundMarks(QObject):
         widget = self._transcript.widget_of(hit.message_id)
         if widget is None or self._pattern is None:
             return
-        num_folded = _num_folded(widget, self._pattern)
+        chips = _found_chips(widget, self._pattern)
+        if hit.ordinal < len(chips):
+            yield from self._bring_chip_into_view(widget, chips[hit.ordinal])
+            self._mark_all()
+            return
+        num_folded = _num_above(widget, self._pattern)
         places = self._places(widget, self._pattern)
         if not num_folded <= hit.ordinal < num_folded + len(places):
-            num_folded = 0
+            num_folded = len(chips)
             places = self._revealed(widget, self._pattern)
         yield from self._bring_into_view(widget, places, hit.ordinal - num_folded)
         self._mark_all()
@@ -85,13 +86,17 @@ class FoundMarks(QObject):
         self._end_flash()
         longest = any_of([max(words, key=len)])
         places = self._places(widget, longest)
-        if not places:
-            places = self._revealed(widget, longest)
-        yield from self._bring_into_view(widget, places, 0)
+        if not places and (chips := _found_chips(widget, longest)):
+            yield from self._bring_chip_into_view(widget, chips[0])
+        else:
+            yield from self._bring_into_view(widget, places or self._revealed(widget, longest), 0)
         if self._transcript.widget_of(message_id) is not widget:
             return  # another conversation is shown meanwhile
-        self._flashed = tuple(widget.texts)
+        self._flashed = (*widget.texts, *_found_chips(widget, any_of(words)))
         for view in self._flashed:
+            if isinstance(view, Chip):
+                view.mark("current")
+                continue
             self._mark(view, places_in(view.document(), any_of(words)), is_current=lambda _number: True)
         self._flash_timer.start()
 
@@ -122,6 +127,11 @@ class FoundMarks(QObject):
         yield from self._transcript.make_room_above(widget, top)
         self._transcript.bring_into_view(widget, top, top + box.height())
 
+    def _bring_chip_into_view(self, widget: MessageWidget, chip: Chip) -> Iterator[None]:
+        top = chip.mapTo(widget, QPoint(0, 0)).y()
+        yield from self._transcript.make_room_above(widget, top)
+        self._transcript.bring_into_view(widget, top, top + chip.height())
+
     def _on_shown(self) -> None:
         if self._pattern is not None:
             self._refresher.request()
@@ -131,7 +141,8 @@ class FoundMarks(QObject):
         marked: dict[TextView, object] = {}
         for widget in self._transcript.widgets:
             current = self._current if self._current and self._current.message_id == widget.message_id else None
-            before = _num_folded(widget, self._pattern) if current is not None and self._pattern is not None else 0
+            self._mark_chips(widget, current)
+            before = _num_above(widget, self._pattern) if current is not None and self._pattern is not None else 0
             for view in widget.texts:
                 if view in self._flashed:
                     continue
@@ -144,6 +155,13 @@ class FoundMarks(QObject):
                     self._mark(view, places, is_current=lambda number, ordinal=ordinal: number == ordinal)
                 before += len(view.extraSelections())
         self._marked = marked
+
+    def _mark_chips(self, widget: MessageWidget, current: Hit | None) -> None:
+        found = _found_chips(widget, self._pattern) if self._pattern is not None else []
+        for chip in widget.chips:
+            is_current = current is not None and chip in found[current.ordinal : current.ordinal + 1]
+            if chip not in self._flashed:
+                chip.mark("current" if is_current else "found" if chip in found else "")
 
     def _mark(self, view: TextView, places: Sequence[tuple[int, int]], is_current: object) -> None:
         assert callable(is_current)
@@ -170,13 +188,24 @@ class FoundMarks(QObject):
         flashed, self._flashed = self._flashed, ()
         self._flash_timer.stop()
         for view in flashed:
-            if isValid(view):
+            if not isValid(view):
+                continue
+            if isinstance(view, Chip):
+                view.mark("")
+            else:
                 view.setExtraSelections([])
                 self._marked.pop(view, None)
         if flashed:
             self._mark_all()
 
 
-def _num_folded(widget: MessageWidget, pattern: re.Pattern[str]) -> int:
-    """How many hits a message has above its texts, in what is folded."""
-    return sum(1 for text in reasoning_paragraphs(widget.folded_text) for _ in pattern.finditer(text))
+def _found_chips(widget: MessageWidget, pattern: re.Pattern[str]) -> list[Chip]:
+    """The chips in whose names the first hits of a message are, one for each hit."""
+    return [chip for chip in widget.chips for _ in pattern.finditer(chip.name)]
+
+
+def _num_above(widget: MessageWidget, pattern: re.Pattern[str]) -> int:
+    """How many hits a message has above its texts: in the names of what is attached, and in what is folded."""
+    return len(_found_chips(widget, pattern)) + sum(
+        1 for text in reasoning_paragraphs(widget.folded_text) for _ in pattern.finditer(text)
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.chat.block_parts import MAX_OPEN_CHARACTERS
 from app.chat.blocks import Block, BlockKind, BlockStream, displayable
+from app.chat.conversation import MessageView
 from app.chat.prose import image_text
 from app.chat.tool_calls import call_title, called_name, calls_of, result_title, shown_arguments
 from app.storage.records import MessageRecord
@@ -58,13 +59,20 @@ def any_of(words: Sequence[str]) -> re.Pattern[str]:
     return any_pattern(sorted(words, key=len, reverse=True))
 
 
-def source_of(record: MessageRecord) -> tuple[str, ...]:
+def source_of(view: MessageView) -> tuple[str, ...]:
     """All that a message shows, as it is kept: while this is the same, the same is found in it."""
+    record = view.record
     return (
+        *attachment_names(view),
         record.content,
         record.reasoning,
         *(part for call in calls_of(record) for part in (call.name, call.arguments)),
     )
+
+
+def attachment_names(view: MessageView) -> list[str]:
+    """What is attached to a message, as it is shown above it."""
+    return [attachment.name for attachment in view.attachments]
 
 
 def reasoning_paragraphs(reasoning: str) -> list[str]:

@@ -11,6 +11,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QMenu, QWidget
 
+from app.chat.attachment_chips import Chip
 from app.chat.context_line import ContextLine
 from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
@@ -104,6 +105,11 @@ class MessageWidget(QWidget):
     def texts(self) -> list[TextView]:
         """The texts to select in, from top to bottom."""
         raise NotImplementedError
+
+    @property
+    def chips(self) -> Sequence[Chip]:
+        """What is attached, above all of that."""
+        return ()
 
     @property
     def folded_text(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.chat.attachment_chips import AttachmentChips
+from app.chat.attachment_chips import AttachmentChips, Chip
 from app.chat.blocks import displayable
 from app.chat.conversation import MessageView
 from app.chat.figures import count
@@ -52,11 +52,11 @@ class OwnMessage(MessageWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(px(1))
-        self.chips = AttachmentChips(theme, can_remove=False, align_right=True)
-        self.chips.opened.connect(self.attachment_opened)
+        self.attached = AttachmentChips(theme, can_remove=False, align_right=True)
+        self.attached.opened.connect(self.attachment_opened)
         self._gap = QWidget()
         self._gap.setFixedHeight(px(6))
-        column.addWidget(self.chips)
+        column.addWidget(self.attached)
         column.addWidget(self._gap)
         column.addLayout(self._row)
         column.addWidget(self.foot)
@@ -68,13 +68,17 @@ class OwnMessage(MessageWidget):
     def texts(self) -> list[TextView]:
         return [self._text]
 
+    @property
+    def chips(self) -> Sequence[Chip]:
+        return self.attached.chips
+
     def show_view(self, view: MessageView) -> None:
         """Show another state of the same message."""
         self.view = view
         self.foot.set_siblings(view.sibling_index, view.num_siblings)
         content = view.record.content
         self.setAccessibleName(tr("You: {content}", content=content[:200]))
-        self.chips.show_attachments(view.attachments)
+        self.attached.show_attachments(view.attachments)
         self._gap.setVisible(bool(view.attachments))
         self._bubble.setVisible(bool(content.strip()) and self._editor is None)
         lines = content.splitlines()

@@ -21,21 +21,34 @@ _BEFORE, _EXCERPT = 14, 120  # characters
 
 
 def find_conversations(connection: sqlite3.Connection, text: str) -> dict[str, str]:
-    """The conversations in one of whose messages ``text`` occurs, in any case, also inside words.
+    """The conversations in one of whose messages ``text`` occurs, however it is spelled, also inside words.
 
-    Each id comes with an excerpt of the newest such message. Without a sound index all texts are looked through.
+    Each id comes with an excerpt of the newest such message, or the name of what is attached to one. Without a
+    sound index all texts are looked through.
     """
     text = clean_text(text.replace("\x00", ""))
     pattern, ways = pattern_of(text), spellings(text)
+    cases = dict.fromkeys(case for way in ways for case in _cases(way))
+    likes = [f"%{_escaped(case)}%" for case in cases]
+    attached = _attached(connection, likes)
     if min(map(len, ways)) >= MIN_INDEXED_CHARACTERS:
         phrase = " OR ".join('"' + way.replace('"', '""') + '"' for way in ways)
         try:
-            return _excerpts(connection, _newest_indexed(connection, phrase), (phrase,), pattern)
+            return attached | _excerpts(connection, _newest_indexed(connection, phrase), (phrase,), pattern)
         except sqlite3.DatabaseError as error:
             _log.warning("the search index cannot be used: %s", error)
-    cases = dict.fromkeys(case for way in ways for case in _cases(way))
-    likes = [f"%{_escaped(case)}%" for case in cases]
-    return _excerpts(connection, _newest_scanned(len(likes)), likes, pattern)
+    return attached | _excerpts(connection, _newest_scanned(likes), likes, pattern)
+
+
+def _attached(connection: sqlite3.Connection, likes: Sequence[str]) -> dict[str, str]:
+    """The conversations with a file at one of their messages whose name is like one of ``likes``, and the name."""
+    is_like = _any_like("name", likes)
+    query = f"SELECT conversation_id, name FROM attachment WHERE message_id IS NOT NULL AND ({is_like}) LIMIT ?"
+    return {str(id_): str(name) for id_, name in connection.execute(query, (*likes, MAX_FOUND))}
+
+
+def _any_like(column: str, likes: Sequence[str]) -> str:
+    return " OR ".join([f"{column} LIKE ? ESCAPE '\\'"] * len(likes))
 
 
 def _excerpts(
@@ -51,11 +64,11 @@ def _excerpts(
     }
 
 
-def _newest_scanned(num_spellings: int) -> str:
-    """The query for the newest message of each conversation that is like one of the spellings."""
-    is_like = " OR ".join(["content LIKE ? ESCAPE '\\'"] * num_spellings)
+def _newest_scanned(likes: Sequence[str]) -> str:
+    """The query for the newest message of each conversation that is like one of ``likes``."""
     return (
-        f"SELECT (SELECT number FROM message WHERE conversation_id = conversation.id AND ({is_like}) "
+        "SELECT (SELECT number FROM message WHERE conversation_id = conversation.id "
+        f"AND ({_any_like('content', likes)}) "
         "ORDER BY number DESC LIMIT 1) AS newest FROM conversation"
     )
 

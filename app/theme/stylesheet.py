@@ -39,6 +39,10 @@ def _surfaces(p: Palette, px: Callable[[float], int]) -> str:
     QFrame[look="field-row"] {{ background: transparent; border: none; border-bottom: 1px solid {p.hairline}; }}
     QFrame[look="chip"] {{ background: {p.background}; border: 1px solid {p.hairline};
         border-radius: {px(8)}px; }}
+    QFrame[look="chip"][found="found"], QFrame[look="chip"][found="current"] {{ background: {p.found}; }}
+    QFrame[look="chip"][found="found"] QPushButton, QFrame[look="chip"][found="current"] QPushButton {{
+        color: {p.text}; }}
+    QFrame[look="chip"][found="current"] {{ border: 1px solid {p.accent}; }}
     QFrame[look="banner"] {{
         background: {p.accent_wash}; border: none; border-bottom: 1px solid {p.hairline}; }}
     QFrame[look="line"] {{ background: {p.hairline}; border: none; max-height: 1px; min-height: 1px; }}

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.chat.find_in_chat import FindInChat
 from app.chat.text_view import TextView
+from app.storage.records import AttachmentRecord
 from app.window.main_window import MainWindow
 from engine.protocol import Role
 from tests.app.conftest import Bench
@@ -38,7 +42,7 @@ def _type(window: MainWindow, qtbot: QtBot, text: str) -> FindInChat:
 
 def _arrive(window: MainWindow, qtbot: QtBot) -> None:
     """Wait until what was gone to is in sight."""
-    qtbot.waitUntil(lambda: not window.chat_page.finding._marks.is_going)
+    qtbot.waitUntil(lambda: not window.chat_page.finding._marks._steps.is_busy)
 
 
 def _marked(window: MainWindow) -> list[tuple[TextView, str, str]]:
@@ -277,3 +281,89 @@ def test_a_hit_in_another_branch_is_shown(bench: Bench) -> None:
     controller.open_found(chat_id)
     assert len(found) == 2, "it was the title that was found"
     bench.settle()
+
+
+def _attach(fake: FakeController, message_id: str, *names: str) -> None:
+    """Let files be attached to a message of the open chat, and show it so."""
+    views = fake._messages[fake.current_id]
+    index = next(index for index, view in enumerate(views) if view.record.id == message_id)
+    files = tuple(
+        AttachmentRecord(f"f{number}", fake.current_id, message_id, number, name, "x", 10)
+        for number, name in enumerate(names)
+    )
+    views[index] = replace(views[index], attachments=files)
+    fake.conversation_opened.emit(fake.current_id)
+
+
+def _chip_looks(window: MainWindow, message_id: str) -> list[str]:
+    widget = window.chat_page.transcript.widget_of(message_id)
+    assert widget is not None
+    return [chip.property("found") for chip in widget.chips]
+
+
+def test_names_of_what_is_attached_are_found_and_marked(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    ids = _fill(fake, 40)
+    _attach(fake, ids[10], "needle and needle.csv", "other.txt", "Needle.pdf")
+    find = _type(window, qtbot, "needle")
+    assert find._finder.total == 4 + 3
+    seen = []
+    for _ in range(7):
+        find.step(1)
+        _arrive(window, qtbot)
+        hit = find._finder.current
+        assert hit is not None
+        if hit.message_id == ids[10]:
+            seen.append((hit.ordinal, _chip_looks(window, ids[10])))
+            chip = window.chat_page.transcript.widget_of(ids[10]).chips[0]  # type: ignore[union-attr]
+            place = chip.mapTo(window.chat_page.transcript.viewport(), QPoint(0, 0)).y()
+            assert 0 <= place < window.chat_page.transcript.viewport().height()
+        else:
+            assert window.chat_page.transcript.widget_of(hit.message_id) is not None
+    assert seen == [
+        (0, ["current", "", "found"]),
+        (1, ["current", "", "found"]),
+        (2, ["found", "", "current"]),
+    ]
+    for _ in range(7):
+        if find._finder.current is None or find._finder.current.message_id != ids[10]:
+            find.step(1)
+            _arrive(window, qtbot)
+    find.close()
+    assert _chip_looks(window, ids[10]) == ["", "", ""]
+
+
+def test_a_name_that_was_found_from_elsewhere_is_shown(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    ids = _fill(fake, 40)
+    _attach(fake, ids[0], "Straße.txt", "other.txt")
+    fake.message_found.emit(ids[0], ("strasse",))
+    _arrive(window, qtbot)
+    assert _chip_looks(window, ids[0]) == ["current", ""]
+    window.chat_page.finding._marks._end_flash()
+    assert _chip_looks(window, ids[0]) == ["", ""]
+
+
+def test_the_sidebar_finds_a_chat_by_what_is_attached(bench: Bench, tmp_path: Path) -> None:
+    controller, found = bench.controller, list[tuple[str, object]]()
+    file = tmp_path / "Quarterly figures.csv"
+    file.write_text("a,b", encoding="utf-8")
+    controller.attachments.add_files(controller.current_conversation, [file])
+    bench.qtbot.waitUntil(lambda: bool(controller.attachments.draft(controller.current_id)))
+    controller.search("figures")
+    bench.qtbot.wait(100)
+    assert not [record for record in controller.conversations if record.title == "Sum it up"], (
+        "it is no message yet"
+    )
+    controller.search("")
+    bench.ask("Sum it up", "Done")
+    chat_id, asked = controller.current_id, controller.current_messages[0].record.id
+    controller.new_conversation()
+    controller.search("FIGURES")
+    bench.qtbot.waitUntil(lambda: [record.id for record in controller.conversations] == [chat_id])
+    assert controller.excerpt(chat_id) == "Quarterly figures.csv"
+    controller.message_found.connect(lambda message_id, words: found.append((message_id, words)))
+    controller.open_found(chat_id)
+    assert found == [(asked, ("FIGURES",))]

@@ -36,7 +36,7 @@ def _cut(own: OwnMessage) -> list[str]:
     view, document = text.viewport(), text.document()
     if document.textWidth() > view.width() or document.size().height() > view.height() + 1:
         found.append(f"text {document.textWidth()} x {document.size().height()} in {view.size()}")
-    for inner, outer in ((text, own._bubble), (own._bubble, own), (own.chips, own), (own, own.parentWidget())):
+    for inner, outer in ((text, own._bubble), (own._bubble, own), (own.attached, own), (own, own.parentWidget())):
         place = QRect(inner.mapTo(outer, QPoint(0, 0)), inner.size())
         if not inner.isHidden() and not outer.rect().contains(place):
             found.append(f"{type(inner).__name__} {place} in {outer.size()}")
