@@ -157,6 +157,7 @@ def choose(op, logits, work, ids, weights, is_sigmoid, is_of_chosen):  # type: i
         total += weight
     if is_of_chosen:
         softmax_row(weights, weights, used)
+        total = np.float32(1)
     factor = load_f32(op + ROUTE_SCALE * 8)
     if load_i64(op + ROUTE_NORMALIZED * 8) != 0:
         factor /= max(total, LEAST_SUM)
