@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from app.chat.block_views import ProseView, TableView
 from app.chat.blocks import Block, BlockKind, BlockStream, as_prose
 from app.chat.code_card import CodeCard
 from app.chat.text_view import TextView
+from app.chat.view_stock import NUM_AT_REST, VIEWS, View, ViewStock, stock_around
 from app.theme import Theme
 from app.widgets.growing_column import GrowingColumn
 
@@ -19,11 +20,6 @@ _MAX_BLOCKS_PER_VIEW = 60
 
 _MAX_CARDS = 150
 """Code blocks and tables of one answer; a model that repeats itself writes thousands."""
-
-_SPARE_KINDS = (BlockKind.CODE, BlockKind.PROSE)
-_PREPARE_MS = 20
-
-_View = ProseView | CodeCard | TableView
 
 
 class AnswerBody(GrowingColumn):
@@ -42,16 +38,13 @@ class AnswerBody(GrowingColumn):
         super().__init__(theme.px(11), parent)
         self._theme = theme
         self._stream = BlockStream()
-        self._views: list[_View] = []
+        self._views: list[View] = []
         self._first_open = 0  # index of the first view that may still change
         self._is_streaming = False
         self._ground = "background"
         self.has_caret = True
         self._caret_view: ProseView | CodeCard | None = None  # the one that shows it
-        self._spares: dict[BlockKind, _View] = {}  # made ahead, between two pictures
-        self._prepares = QTimer(self)
-        self._prepares.setSingleShot(True)
-        self._prepares.timeout.connect(self._prepare)
+        self._stock: ViewStock | None = None  # of views that were made ahead, while this one grows
 
     def set_opaque(self, is_opaque: bool) -> None:
         """Whether the texts paint the transcript's ground behind them; else what is behind them shows through."""
@@ -62,24 +55,27 @@ class AnswerBody(GrowingColumn):
 
     def push(self, text: str) -> bool:
         """Add a piece of the answer; True where that may need another height."""
-        self._is_streaming = True
+        if not self._is_streaming:
+            self._begin()
         update = self._stream.push(text)
         block = update.open[0] if len(update.open) == 1 and not update.finished else None
         view = self._grow(block) if block is not None else None
         if view is None:
             self._show(update.finished, update.open)
-        is_higher = self.remeasure(view) if view is not None else True
-        if len(self._spares) < len(_SPARE_KINDS) and not self._prepares.isActive():
-            self._prepares.start(_PREPARE_MS)
-        return is_higher
+        return self.remeasure(view) if view is not None else True
+
+    def _begin(self) -> None:
+        self._is_streaming = True
+        self._stock = stock_around(self) if self.has_caret else None
+        if self._stock is not None:
+            self._stock.fill(1)
 
     def finish(self) -> None:
         """The answer ended; nothing moves but the caret."""
         self._is_streaming = False
-        self._prepares.stop()
-        for spare in self._spares.values():
-            spare.deleteLater()
-        self._spares.clear()
+        if self._stock is not None:
+            self._stock.fill(NUM_AT_REST)
+            self._stock = None
         update = self._stream.finish()
         if update.finished:
             self._show(update.finished, ())
@@ -94,7 +90,7 @@ class AnswerBody(GrowingColumn):
         return bool(self._views)
 
     @property
-    def views(self) -> tuple[_View, ...]:
+    def views(self) -> tuple[View, ...]:
         """The block views from top to bottom."""
         return tuple(self._views)
 
@@ -106,7 +102,7 @@ class AnswerBody(GrowingColumn):
     def _grow(self, block: Block) -> ProseView | CodeCard | None:
         """Where the last block only got longer, write what was added; None where it has to be written anew."""
         view = self._views[-1] if self._views else None
-        if not block.added or not isinstance(view, _VIEWS[block.kind]) or isinstance(view, TableView):
+        if not block.added or not isinstance(view, VIEWS[block.kind]) or isinstance(view, TableView):
             return None
         view.add_text(block.added)
         return view
@@ -145,16 +141,16 @@ class AnswerBody(GrowingColumn):
         if self._has_frozen(position) and (kind is not BlockKind.PROSE or is_full):
             position = self._close_prose(position)
         view = self._views[position] if position < len(self._views) else None
-        if not isinstance(view, _VIEWS[kind]):
-            spare = self._spares.pop(kind) if kind in self._spares else _VIEWS[kind](self._theme)
-            view = self._insert(spare, position)
+        if not isinstance(view, VIEWS[kind]):
+            made = self._stock.take(kind) if self._stock is not None else None
+            view = self._insert(made or VIEWS[kind](self._theme, self), position)
         if isinstance(view, ProseView):
             view.update_blocks([block for block, done in run if done], [block for block, done in run if not done])
         else:
             view.set_block(run[0][0])
         return position + 1
 
-    def _insert(self, view: _View, position: int) -> _View:
+    def _insert(self, view: View, position: int) -> View:
         if isinstance(view, CodeCard):
             view.notice.connect(self.notice)
         else:
@@ -162,16 +158,6 @@ class AnswerBody(GrowingColumn):
         self._views.insert(position, view)
         self.insert(position, view)
         return view
-
-    def _prepare(self) -> None:
-        """Make the next card or text before it is wanted: with its looks, that takes as long as a whole picture."""
-        if not self._is_streaming or not self.isVisible():
-            return
-        kind = next((kind for kind in _SPARE_KINDS if kind not in self._spares), None)
-        if kind is not None:
-            spare = self._spares[kind] = _VIEWS[kind](self._theme, self)
-            for part in (spare, *spare.findChildren(QWidget)):
-                part.ensurePolished()
 
     def _num_frozen(self, position: int) -> int:
         view = self._views[position] if position < len(self._views) else None
@@ -199,11 +185,6 @@ class AnswerBody(GrowingColumn):
 
 
 _Run = list[tuple[Block, bool]]
-_VIEWS: dict[BlockKind, type[ProseView] | type[CodeCard] | type[TableView]] = {
-    BlockKind.PROSE: ProseView,
-    BlockKind.CODE: CodeCard,
-    BlockKind.TABLE: TableView,
-}
 
 
 def _few_cards(blocks: _Run, num_cards: int) -> _Run:

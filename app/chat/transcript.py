@@ -6,6 +6,7 @@ It follows the end only while the person is at the end, and no event but their o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt
@@ -22,6 +23,7 @@ from engine.protocol import Role
 
 if TYPE_CHECKING:
     from app.chat.message_view import MessageWidget
+    from app.chat.view_stock import ViewStock
 
 
 class Transcript(AliveMessages):
@@ -45,6 +47,13 @@ class Transcript(AliveMessages):
         self._apply_metrics()
         theme.about_to_change.connect(self._before_theme)
         theme.changed.connect(self._on_theme)
+
+    @cached_property
+    def view_stock(self) -> ViewStock:
+        """What is made ahead for the answers that come; made for the first one."""
+        from app.chat.view_stock import ViewStock  # an empty chat should not wait for it
+
+        return ViewStock(self._theme, self)
 
     # ------------------------------------------------------------------------------------------ content
 
@@ -191,6 +200,8 @@ class Transcript(AliveMessages):
         value = self.verticalScrollBar().value()
         self._place = None if self.is_following else reading_place(self._widgets, value)
         self._let_go(self._num_wanted, at_once=True)
+        if "view_stock" in vars(self):
+            self.view_stock.clear()
         QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
     def _on_theme(self) -> None:

@@ -2,7 +2,9 @@
 
 Every thread walks the whole program and takes its share of the work inside each kernel. Threads wait for each
 other at barriers, and workers for the next step, first by a short spin and then asleep on the system's condition
-variable: a neighbour that needs the core gets it, and an idle engine uses none.
+variable: a neighbour that needs the core gets it, and an idle engine uses none. Who says before that it needs one,
+as a window before a picture, keeps nobody waiting: the last thread parks at the next barrier, and once it is called
+back it joins the others at the row where they are.
 
 ``control`` draws the layouts. This module knows nothing of ops, plans or models.
 """

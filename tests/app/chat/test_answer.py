@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.answer import Answer
 from app.chat.answer_body import AnswerBody
 from app.chat.block_views import ProseView, TableView
-from app.chat.blocks import BlockKind, BlockStream, parse_blocks
+from app.chat.blocks import BlockStream, parse_blocks
 from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
 from app.chat.message_actions import ANSWER_ACTIONS, WORDS, MessageAction
@@ -63,22 +63,6 @@ def test_blocks_become_their_views_while_they_come(body: AnswerBody) -> None:
     assert [type(view) for view in body.views] == [ProseView, TableView, CodeCard, ProseView]
     assert body.views[0].toPlainText() == "A\nB"  # type: ignore[union-attr]
     assert body.views[3].toPlainText() == "C"  # type: ignore[union-attr]
-
-
-def test_the_next_views_are_made_between_two_pictures(body: AnswerBody, qtbot: QtBot) -> None:
-    body.push("Some words\n\n")
-    body.push("and more\n\n")
-    qtbot.waitUntil(lambda: bool(body._spares))
-    card = body._spares[BlockKind.CODE]
-    assert not card.isVisible()
-    body.push("```py\nx\n```\n\n")
-    assert body.views[1] is card
-    assert card.isVisible()
-    body.push("the end ")
-    qtbot.waitUntil(lambda: BlockKind.CODE in body._spares)
-    body.finish()
-    assert body._spares == {}
-    qtbot.waitUntil(lambda: len(body.findChildren(CodeCard)) == 1)
 
 
 def _streamed_and_loaded(theme: Theme, qtbot: QtBot, body: AnswerBody, text: str) -> AnswerBody:
