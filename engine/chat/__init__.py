@@ -7,7 +7,8 @@ tool_variables hands over what it knows. builtin holds our own formats. channels
 reads the calls in them.
 """
 
-from engine.chat.channels import Channels, ChannelSplitter
+from engine.chat.channel_markers import Channels
+from engine.chat.channels import ChannelSplitter
 from engine.chat.rendering import RenderedPrompt
 from engine.chat.template import ChatTemplate, load_template
 

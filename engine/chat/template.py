@@ -13,14 +13,8 @@ from itertools import product
 from typing import Final
 
 from engine.chat.builtin import choose_format
-from engine.chat.channels import (
-    MARKERS,
-    Channels,
-    ChannelSplitter,
-    choose_channels,
-    opens_header,
-    opens_reasoning,
-)
+from engine.chat.channel_markers import MARKERS, Channels, choose_channels, opens_header, opens_reasoning
+from engine.chat.channels import ChannelSplitter
 from engine.chat.mending import FOLDED, tellings
 from engine.chat.rendering import CompiledTemplate, RenderedPrompt, RenderLimitError, Segments, TemplateRefusedError
 from engine.chat.tool_support import find_support, fit_tools

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.chat.channels import Channels, HeaderMarkers
+from engine.chat.channel_markers import Channels, HeaderMarkers
 from engine.errors import GenerationError
 from engine.protocol import Channel
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.chat.channels import (
+from engine.chat.channel_markers import (
     ANSWER_MARKERS,
     FUNCTIONARY,
     HARMONY,
     MARKERS,
     Channels,
-    ChannelSplitter,
     choose_channels,
     opens_reasoning,
 )
+from engine.chat.channels import ChannelSplitter
 from engine.protocol import Channel, Tool
 
 ANSWER, REASONING, TOOL_CALL = Channel.ANSWER, Channel.REASONING, Channel.TOOL_CALL

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from engine.chat.channels import FUNCTIONARY, HARMONY, Channels, ChannelSplitter, choose_channels
+from engine.chat.channel_markers import FUNCTIONARY, HARMONY, Channels, choose_channels
+from engine.chat.channels import ChannelSplitter
 from engine.chat.tool_calls import parse_calls
 from engine.protocol import Channel, Tool
 

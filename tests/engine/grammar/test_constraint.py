@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.chat.channels import HARMONY, Channels
+from engine.chat.channel_markers import HARMONY, Channels
 from engine.errors import GenerationError
 from engine.grammar.answer_gate import AnswerGate
 from engine.grammar.library import TokenTable
