@@ -41,6 +41,7 @@ OnProgress = Callable[[LoadPhase, float, str], None]
 
 READ_CHUNK_BYTES = 64 << 20
 PAGE_BYTES = 4096
+MAX_THREADS = 512  # of a step, whose control words have room for a few more
 MIN_BLOCK_BYTES = 4096  # what a block costs in any case; of models without attention it is the whole
 EXPERT_TENSOR = re.compile(r"_(ch)?exps\.weight$")  # the matrices of all experts of a layer in one tensor
 
@@ -162,7 +163,7 @@ def choose_num_threads(wanted: int) -> int:
     """
     if wanted < 0:
         raise InvalidParameterError("The number of threads cannot be negative; 0 is one a physical core.")
-    return min(wanted, psutil.cpu_count() or 1) or num_physical_cores()
+    return min(min(wanted, psutil.cpu_count() or 1) or num_physical_cores(), MAX_THREADS)
 
 
 def num_physical_cores() -> int:

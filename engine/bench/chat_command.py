@@ -13,6 +13,7 @@ from engine.bench.command import check_peer
 from engine.bench.session import XLLAMACPP
 from engine.bench.table import columns
 from engine.config import EngineConfig
+from engine.errors import EngineError
 from engine.loader import choose_num_threads
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
@@ -29,6 +30,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Measure and print."""
     if arguments.peer:
         check_peer()
+    if arguments.paste < 0:
+        raise EngineError(f"--paste {arguments.paste}: the number of tokens is 0 or more.")
     path, num_threads = find_model(arguments.model), choose_num_threads(arguments.threads)
 
     def on_progress(text: str) -> None:

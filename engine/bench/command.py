@@ -15,7 +15,7 @@ from engine.bench.session import IK_LLAMA, LLAMA_BENCH, WHEELS, XLLAMACPP, Bench
 from engine.bench.synthetic import cached_model
 from engine.bench.table import render_table
 from engine.errors import EngineError
-from engine.loader import num_physical_cores
+from engine.loader import MAX_THREADS, num_physical_cores
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
 
@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", choices=("cpu", "reference"), default="cpu")
     parser.add_argument("--kv-type", choices=("f16", "q8_0"), default="f16", help="of our KV cache (%(default)s)")
     what = parser.add_argument_group("what to measure")
-    what.add_argument("--threads", type=_counts, metavar="LIST", help="thread counts (1 and one a physical core)")
+    what.add_argument(
+        "--threads", type=_thread_counts, metavar="LIST", help="thread counts (1 and one a physical core)"
+    )
     what.add_argument(
         "--prompts", type=_lengths, default=(512, 2048), metavar="LIST", help="prefill lengths (512,2048)"
     )
@@ -138,6 +140,10 @@ def _count(text: str) -> int:
 
 def _counts(text: str) -> tuple[int, ...]:
     return tuple(sorted({_count(part) for part in text.split(",")}))
+
+
+def _thread_counts(text: str) -> tuple[int, ...]:
+    return tuple(sorted({_number(part, 1, MAX_THREADS) for part in text.split(",")}))
 
 
 def _sizes(text: str, least: int = 0) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from engine.errors import (
 )
 from engine.gguf import GGUFFile, open_model
 from engine.kernels.backend import SequenceSlice
-from engine.loader import choose_num_threads, load_model, num_physical_cores, tensor_type_name
+from engine.loader import MAX_THREADS, choose_num_threads, load_model, num_physical_cores, tensor_type_name
 from engine.protocol import (
     LoadModel,
     LoadPhase,
@@ -137,6 +137,6 @@ def test_there_is_a_core_to_run_on() -> None:
 def test_threads_are_no_more_than_the_machine_runs_at_once() -> None:
     assert choose_num_threads(0) == num_physical_cores()
     assert choose_num_threads(1) == 1
-    assert choose_num_threads(10**30) == psutil.cpu_count()
+    assert choose_num_threads(10**30) == min(psutil.cpu_count(), MAX_THREADS)
     with pytest.raises(InvalidParameterError, match="threads"):
         choose_num_threads(-1)

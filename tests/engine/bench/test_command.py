@@ -66,8 +66,9 @@ def test_what_cannot_be_is_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--threads", "0"], "'0' is not a whole number from 1 to 1,024"),
-        (["--threads", "1,,2"], "'' is not a whole number from 1 to 1,024"),
+        (["--threads", "0"], "'0' is not a whole number from 1 to 512"),
+        (["--threads", "1,,2"], "'' is not a whole number from 1 to 512"),
+        (["--threads", "1,1024"], "'1024' is not a whole number from 1 to 512"),
         (["--streams", "x"], "'x' is not a whole number from 1 to 1,024"),
         (["--prompts", "-1"], "'-1' is not a whole number from 1 to 1,048,576"),
         (["--prompts", "512,0"], "'0' is not a whole number from 1 to 1,048,576"),
@@ -93,3 +94,8 @@ def test_a_missing_peer_is_named_with_the_command_that_adds_it(
     assert main(["bench", "m.gguf", "--peer", "ik-llama"]) == 1
     told = "The package ik-llama-cpp-python is not installed; this adds it: "
     assert capsys.readouterr().err.startswith(told + sys.executable + " -m pip install ik-llama-cpp-python")
+
+
+def test_a_paste_of_less_than_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench-chat", "m.gguf", "--paste", "-1"]) == 1
+    assert capsys.readouterr().err == "--paste -1: the number of tokens is 0 or more.\n"
