@@ -31,6 +31,7 @@ from engine.bench.results import (
 )
 from engine.bench.traffic import kv_bytes_per_token, peer_kv_bytes, weight_bytes_per_token
 from engine.config import KVType
+from engine.errors import EngineError
 from engine.gguf import open_model
 from engine.loader import num_physical_cores, tensor_type_name
 from engine.model import bind_weights, build_plan, read_hyperparameters
@@ -153,11 +154,16 @@ class _Session:
         self._measure_bandwidth()
         for num_threads in self.options.thread_counts:
             self._measure_speeds(num_threads, is_last=num_threads == self.options.thread_counts[-1])
-        self._measure_between_steps(self.options.thread_counts[-1])
-        if self.options.streams:
-            self._measure_streams(self.options.thread_counts[-1])
-        if self.options.num_neighbours:
-            self._measure_busy(self.options.thread_counts[-1])
+        sections: tuple[tuple[str, Callable[[int], None]], ...] = (
+            ("What passes between two steps", self._measure_between_steps),
+            ("Several sequences at once", self._measure_streams),
+            ("The speed beside busy processes", self._measure_busy),
+        )
+        for told, measure in sections:
+            try:
+                measure(self.options.thread_counts[-1])
+            except EngineError as error:  # what was measured before is worth more than this
+                self.report.notes.append(f"{told} could not be measured: {error}")
 
     def _measure_start(self) -> None:
         """Also fills the kernel cache and the page cache for all that follows."""
@@ -293,6 +299,8 @@ class _Session:
 
     def _measure_streams(self, num_threads: int) -> None:
         options = self.options
+        if not options.streams:
+            return
         counts = sorted({1, *options.streams})
         length = -(-(STREAM_PROMPT + options.num_decode_tokens) // BLOCK_SIZE) * BLOCK_SIZE
         own = open_own(
@@ -320,6 +328,8 @@ class _Session:
 
     def _measure_busy(self, num_threads: int) -> None:
         num_neighbours = self.options.num_neighbours
+        if not num_neighbours:
+            return
         share = fair_share(num_physical_cores(), num_threads, num_neighbours)
         with contextlib.ExitStack() as stack:
             engines = self._open_engines(stack, num_threads)

@@ -123,6 +123,21 @@ def test_more_threads_than_the_machine_runs_are_told(tmp_path: Path, monkeypatch
     assert "2 threads take turns on this machine, which runs 1 at once." in report.notes
 
 
+def test_what_fails_at_the_end_loses_nothing_measured_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a model whose context is too short for an answer of the app's."""
+
+    def fail(session: object, num_threads: int) -> None:
+        raise EngineError("The context is too short.")
+
+    monkeypatch.setattr("engine.bench.session._Session._measure_between_steps", fail)
+    path = write_tiny_model("llama", tmp_path)
+    report = run_benchmark(options(path, depths=(0,), streams=(2,), has_start=False), lambda text: None)
+    assert [result.test.kind for result in report.speeds] == ["prefill", "decode", "streams", "streams"]
+    assert "What passes between two steps could not be measured: The context is too short." in report.notes
+
+
 def test_the_wheel_runs_beside_ours(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp")
     path = write_tiny_model("llama", tmp_path)
