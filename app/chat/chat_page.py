@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
@@ -18,13 +18,14 @@ from app.chat.figures import cost_line, reading_line
 from app.chat.message_actions import MessageAction
 from app.chat.reading_column import COLUMN_PX, Centred
 from app.chat.schema_picker import SchemaPicker
+from app.chat.shown_branch import ShownBranch
 from app.chat.transcript import Transcript
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import LookButton
 from app.widgets.notice_bar import NoticeBar
-from engine.protocol import ModelInfo, Role
+from engine.protocol import ModelInfo
 
 if TYPE_CHECKING:
     from app.chat.closer_look import CloserLook
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 class ChatPage(QWidget):
     """Everything right of the sidebar while chatting.
+
+    Attributes:
+        branch: what can be done with the messages that are shown.
 
     Signals:
         open_model_requested: the person wants to choose a model file.
@@ -62,6 +66,7 @@ class ChatPage(QWidget):
         self._waiting = self._offer = ""
         self._look = ("", QPoint())
         self.transcript = Transcript(theme)
+        self.branch = ShownBranch(controller, self.transcript)
         self.empty = EmptyState(theme, can_find=can_find_models)
         self.schema_picker = SchemaPicker(controller, theme)
         self.schema_picker.notice.connect(self.show_notice)
@@ -112,49 +117,6 @@ class ChatPage(QWidget):
         from app.chat.find_in_chat import FindInChat  # not before the window is there
 
         return FindInChat(self._controller, self.transcript, self._theme, self._column, self)
-
-    def regenerate_last(self) -> None:
-        """Answer the last message again."""
-        if self.ends_with_answer and not self._controller.is_generating:
-            self._controller.regenerate(self._controller.current_messages[-1].record.id)
-
-    def continue_last(self) -> None:
-        """Let the model go on with the last answer."""
-        if self.ends_with_answer and not self._controller.is_generating:
-            self._controller.continue_answer(self._controller.current_messages[-1].record.id)
-
-    @property
-    def ends_with_answer(self) -> bool:
-        """Whether the last message is the model's."""
-        messages = self._controller.current_messages
-        return bool(messages) and messages[-1].record.role is Role.ASSISTANT
-
-    @property
-    def has_question(self) -> bool:
-        """Whether the person wrote one of the messages."""
-        return any(view.record.role is Role.USER for view in self._controller.current_messages)
-
-    def step_version(self, step: Literal[-1, 1]) -> None:
-        """Show another version: of the message that has the focus, else of the last one that has one there."""
-        chosen = self._with_version(step)
-        if chosen is not None:
-            self._controller.select_sibling(chosen.record.id, step)
-
-    def has_version(self, step: Literal[-1, 1]) -> bool:
-        """Whether there is another version to show."""
-        return self._with_version(step) is not None
-
-    def _with_version(self, step: Literal[-1, 1]) -> MessageView | None:
-        focused, branch = self.transcript.focused_id(), self._controller.current_messages
-        views = [view for view in branch if view.record.id == focused and view.num_siblings > 1] or branch
-        return next((view for view in reversed(views) if view.has_version(step)), None)
-
-    def last_answer(self) -> str:
-        """The text of the last answer, "" without one."""
-        for view in reversed(self._controller.current_messages):
-            if view.record.role is Role.ASSISTANT:
-                return view.record.content
-        return ""
 
     # ------------------------------------------------------------------------------------------ wiring
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.library.models_work import MachineFacts
+from app.library.machine import MachineFacts
 from app.sizes import size_text
 from app.theme import Theme
 from app.translation import localised, tr

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.downloads.access import HubAccess
@@ -18,6 +15,7 @@ from app.downloads.queue import DownloadQueue
 from app.engine_words import told
 from app.library.hub_search import HubDetail, HubSearch, sentence_of, version_of
 from app.library.library import ModelLibrary
+from app.library.machine import MachineFacts, disk_use, machine_facts
 from app.library.model_figures import ModelFigures
 from app.library.storage_card import DiskUse
 from app.model_session import ModelSession
@@ -41,15 +39,6 @@ LOOK_AGAIN_MS = 5 * 60_000, 60 * 60_000  # whether to measure the kernels; ever 
 
 class _ClosedError(Exception):
     """The program ends: what was begun is undone."""
-
-
-@dataclass(frozen=True)
-class MachineFacts:
-    """Of this machine: bytes, and bytes a second; ``bandwidth`` 0 is not measured."""
-
-    memory: int
-    disk_free: int
-    bandwidth: float
 
 
 class ModelsWork(QObject):
@@ -345,24 +334,10 @@ class ModelsWork(QObject):
         return not (self._is_closed or self._is_engine_busy() or self._session.loading_path is not None)
 
     def _look_at_machine(self) -> MachineFacts:
-        from engine.advisor import known_speeds
-
-        speeds = known_speeds()
-        free = shutil.disk_usage(_existing(self.library.folder)).free
-        return MachineFacts(int(psutil.virtual_memory().total), free, speeds.bandwidth if speeds else 0.0)
+        return machine_facts(self.library.folder)
 
     def _look_at_disk(self) -> DiskUse:
-        from engine.library.files import total_size
-
-        folder = self.library.folder
-        downloads = total_size([folder / ".downloads"])
-        return DiskUse(
-            str(folder),
-            total_size([folder]) - downloads,
-            downloads,
-            total_size([self._paths.snapshots]),
-            shutil.disk_usage(_existing(folder)).free,
-        )
+        return disk_use(self.library.folder, self._paths.snapshots)
 
     def _estimate(self) -> None:
         self.figures.estimate(self.library.models, self.library.folder)
@@ -405,9 +380,3 @@ def person_folders(settings: Settings) -> list[Path]:
     except ValueError:
         return []
     return [Path(name) for name in names if isinstance(name, str)] if isinstance(names, list) else []
-
-
-def _existing(folder: Path) -> Path:
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return folder

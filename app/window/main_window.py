@@ -16,15 +16,13 @@ from PySide6.QtWidgets import (
 
 from app.chat.controller import ChatController
 from app.settings import Settings
-from app.storage.records import ConversationRecord
 from app.theme import Theme, apply_theme
 from app.translation import tr
 from app.widgets.announce import announce
 from app.widgets.file_dialogs import choose_file
 from app.window.attention import Attention
+from app.window.chat_actions import ChatActions
 from app.window.chat_pane import ChatPane
-from app.window.deleting import delete_chats, undo_deletion
-from app.window.exchange_dialogs import export_chats, import_chats
 from app.window.menu_states import enable_actions, enable_by_messages
 from app.window.menus import Menus, WindowActions, build_menus, shortcuts_of
 from app.window.pages import CHAT, MODELS, SETTINGS, TRASH, PageEntry, Pages
@@ -47,6 +45,7 @@ class MainWindow(QMainWindow):
         pane: the chat's page: what is below, and the chat's options.
         chat_page: transcript and composer.
         sidebar: the chats.
+        chats: what is done with those that are chosen there.
         bar: the model and the context.
         banner: below it, what was found at the start, until it is dismissed.
         pages: the chat, the settings, and the pages of other features.
@@ -82,6 +81,7 @@ class MainWindow(QMainWindow):
             )
         )
         self.sidebar = Sidebar(controller, self._theme, self.pages.entries)
+        self.chats = ChatActions(self, controller, self.sidebar, self.chat_page, lambda: self._set_sidebar(True))
         self.attention = Attention(self, settings)
         self._lay_out()
         self._menus: Menus = build_menus(self, self._theme, settings, self._actions(), self.pages.entries)
@@ -135,8 +135,8 @@ class MainWindow(QMainWindow):
         self.sidebar.chat_requested.connect(self._show_chat)
         self.sidebar.list.rename_left.connect(self.chat_page.focus_composer)
         self.sidebar.list.selectionModel().selectionChanged.connect(self._name_actions)
-        self.sidebar.delete_requested.connect(self._delete)
-        self.sidebar.list.export_requested.connect(self._export)
+        self.sidebar.delete_requested.connect(self.chats.delete)
+        self.sidebar.list.export_requested.connect(self.chats.export)
         self.bar.sidebar_button.clicked.connect(self._toggle_sidebar)
         self.bar.model_button.open_requested.connect(self._open_model)
         self.bar.options_button.clicked.connect(self._toggle_options)
@@ -180,27 +180,27 @@ class MainWindow(QMainWindow):
             search=self._search,
             commands=self.show_commands,
             quit=self._quit,
-            export_chats=lambda: self._export(self._chosen_ids()),
-            export_all=lambda: self._export([record.id for record in controller.conversations]),
-            import_chats=self._import,
+            export_chats=lambda: self.chats.export(self.chats.chosen_ids),
+            export_all=lambda: self.chats.export([record.id for record in controller.conversations]),
+            import_chats=self.chats.import_all,
             toggle_sidebar=self._toggle_sidebar,
             toggle_options=self._toggle_options,
             toggle_full_screen=self._toggle_full_screen,
             write=self._write,
             attach=page.composer.choose_files,
             stop=controller.stop,
-            regenerate=page.regenerate_last,
-            continue_answer=page.continue_last,
-            previous_version=lambda: page.step_version(-1),
-            next_version=lambda: page.step_version(1),
+            regenerate=page.branch.regenerate_last,
+            continue_answer=page.branch.continue_last,
+            previous_version=lambda: page.branch.step_version(-1),
+            next_version=lambda: page.branch.step_version(1),
             edit_last=lambda: self._show_chat(keep_focus=page.transcript.edit_last()),
-            copy_answer=lambda: QGuiApplication.clipboard().setText(page.last_answer()),
-            rename=self._rename,
-            toggle_pin=self._toggle_pin,
-            delete=lambda: self._delete(self._chosen_ids()),
-            undo=self._undo,
+            copy_answer=lambda: QGuiApplication.clipboard().setText(page.branch.last_answer()),
+            rename=self.chats.rename,
+            toggle_pin=self.chats.toggle_pin,
+            delete=lambda: self.chats.delete(self.chats.chosen_ids),
+            undo=self.chats.undo_deletion,
             can_undo=lambda: controller.can_undo_deletion,
-            new_folder=self._new_folder,
+            new_folder=self.chats.make_folder,
             choose_model=self._choose_model,
             eject=controller.eject_model,
             shortcuts=self._show_shortcuts,
@@ -284,42 +284,6 @@ class MainWindow(QMainWindow):
         self._show_chat(keep_focus=True)
         self.bar.model_button.show_menu()
 
-    def _rename(self) -> None:
-        self._set_sidebar(True)
-        chats = self.sidebar.list
-        chats.begin_rename(chats.current_id if chats.hasFocus() else self._controller.current_id)
-
-    def _chosen_ids(self) -> list[str]:
-        """The chats an action is about: several that are chosen, one in a list with the keyboard, or the open."""
-        chosen = self.sidebar.list.chosen_ids
-        counts = len(chosen) > 1 or self.sidebar.list.hasFocus()
-        return chosen if chosen and counts else [self._controller.current_id]
-
-    def _export(self, conversation_ids: list[str]) -> None:
-        records = [record for id_ in conversation_ids if (record := self._record(id_)) is not None]
-        if records:
-            export_chats(self, self._controller.exchange, records)
-
-    def _import(self) -> None:
-        import_chats(self, self._controller.exchange)
-
-    def _toggle_pin(self) -> None:
-        ids = self._chosen_ids()
-        record = self._record(ids[0])
-        if record is not None:
-            self._controller.pin_conversations(ids, not record.is_pinned)
-
-    def _new_folder(self) -> None:
-        self._set_sidebar(True)
-        self.sidebar.make_folder()
-
-    def _delete(self, conversation_ids: list[str]) -> None:
-        records = [record for id_ in conversation_ids if (record := self._record(id_)) is not None]
-        delete_chats(self._controller, self.chat_page, records)
-
-    def _undo(self) -> bool:
-        return undo_deletion(self._controller, self.chat_page)
-
     def _toggle_sidebar(self) -> None:
         self._set_sidebar(self.sidebar.isHidden())
         self._settings.set("is_sidebar_visible", not self.sidebar.isHidden())
@@ -335,7 +299,7 @@ class MainWindow(QMainWindow):
     # ------------------------------------------------------------------------------------------ state
 
     def _on_answer_ended(self, conversation_id: str, message_id: str) -> None:
-        record = self._record(conversation_id)
+        record = self.chats.record(conversation_id)
         title = record.title if record is not None else tr("New chat")
         self.attention.job_ended(message_id, title, tr("The answer is complete."))
         if conversation_id == self._controller.current_id:
@@ -352,12 +316,9 @@ class MainWindow(QMainWindow):
         self.pane.show_options(is_visible)
         self._menus.options.setChecked(is_visible)
 
-    def _record(self, conversation_id: str) -> ConversationRecord | None:
-        return next((record for record in self._controller.conversations if record.id == conversation_id), None)
-
     def _refresh(self, *_arguments: object) -> None:
         """Enable what can be done now, so that no entry does nothing."""
-        record = self._record(self._controller.current_id)
+        record = self.chats.record(self._controller.current_id)
         enable_actions(self._menus, self._controller, is_known=record is not None)
         self._name_actions()
         self._offer_zooms()
@@ -374,13 +335,13 @@ class MainWindow(QMainWindow):
 
     def _name_actions(self, *_arguments: object) -> None:
         """Say how many chats an action of the menu is about."""
-        ids = self._chosen_ids()
-        record = self._record(ids[0])
+        ids = self.chats.chosen_ids
+        record = self.chats.record(ids[0])
         self._menus.name_chats(len(ids), are_pinned=record is not None and record.is_pinned)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Undo):
-            self._undo()  # no text field had something to undo, else it would have kept the key
+            self.chats.undo_deletion()  # no text field had something to undo, else it would have kept the key
         elif event.key() == Qt.Key.Key_Escape:
             if self.pages.current_name != CHAT:
                 self._show_chat()

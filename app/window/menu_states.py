@@ -27,9 +27,9 @@ def enable_actions(menus: Menus, controller: ChatController, *, is_known: bool) 
 def enable_by_messages(menus: Menus, controller: ChatController, page: ChatPage) -> None:
     """Enable what can be done by what the open chat's messages are, while somebody looks at the actions."""
     is_idle = not controller.is_generating
-    menus.previous_version.setEnabled(page.has_version(-1))
-    menus.next_version.setEnabled(page.has_version(1))
-    menus.copy_answer.setEnabled(bool(page.last_answer()))
-    menus.edit_last.setEnabled(is_idle and page.has_question)
+    menus.previous_version.setEnabled(page.branch.has_version(-1))
+    menus.next_version.setEnabled(page.branch.has_version(1))
+    menus.copy_answer.setEnabled(bool(page.branch.last_answer()))
+    menus.edit_last.setEnabled(is_idle and page.branch.has_question)
     for action in (menus.regenerate, menus.continue_answer):
-        action.setEnabled(is_idle and page.ends_with_answer)
+        action.setEnabled(is_idle and page.branch.ends_with_answer)

@@ -160,7 +160,7 @@ def test_the_keyboard_reaches_every_version_and_takes_each_step_back(
     assert _texts(bench) == ["fish", "three"]
     seen = [_texts(bench)]
     for step in (-1, -1, -1, 1, 1, 1):
-        page.step_version(step)
+        page.branch.step_version(step)
         seen.append(_texts(bench))
     last, middle, first = ["fish", "three"], ["birds", "two"], ["birds", "one"]
     assert seen == [last, middle, first, first, middle, last, last]

@@ -69,7 +69,7 @@ def test_the_key_undoes_in_the_text_first(bench: Bench, theme: Theme, qtbot: QtB
     window.show()
     window.activateWindow()
     chat = _chat(bench, "one")
-    window._delete([chat])
+    window.chats.delete([chat])
     edit = window.chat_page.composer.edit
     edit.setFocus()
     qtbot.waitUntil(lambda: QApplication.focusWidget() is edit)
@@ -80,7 +80,7 @@ def test_the_key_undoes_in_the_text_first(bench: Bench, theme: Theme, qtbot: QtB
     QTest.keyClick(edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert _titles(bench) == ["one"]
     assert window.chat_page.notice_bar.text == "“one” is back."
-    window._delete([chat])
+    window.chats.delete([chat])
     field = window.sidebar._search
     field.setFocus()
     QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
@@ -99,7 +99,7 @@ def test_the_menu_offers_what_can_be_undone(bench: Bench, theme: Theme, qtbot: Q
     window.chat_page.composer.edit.document().clearUndoRedoStacks()
     edit_menu.aboutToShow.emit()
     assert not undo.isEnabled()
-    window._delete([chat])
+    window.chats.delete([chat])
     edit_menu.aboutToShow.emit()
     assert undo.isEnabled()
     undo.trigger()

@@ -33,7 +33,7 @@ def test_a_message_is_sent_and_answered(window: MainWindow, fake: FakeController
     fake.push(message_id, "there")
     fake.end_answer(message_id)
     assert window.chat_page.composer._button.text() == "Send"
-    assert window.chat_page.last_answer() == "Hi there"
+    assert window.chat_page.branch.last_answer() == "Hi there"
     assert "312 tok/s" in window.chat_page.transcript.widgets[-1].foot.status
 
 
