@@ -11,7 +11,7 @@ INT8, a row of K values in blocks of 32, K padded with zeros to ``padded`` value
         sum32   padded / 32 float32, scale * sum of the block's q
         sum16   padded / 16 float32, scale * sum of the half block's q
     on AVX2 units of 8 blocks instead, of which one of each row lie together; the blocks in UNIT_ORDER, each
-        q       [8][8 blocks][4] bytes
+        q       [8][8 blocks][4] bytes; of a row that is alone as above: [2][2 halves][4 blocks, in order][16] bytes
         scale, sum32 [8 blocks] float32, sum16 [2 halves][8 blocks] float32
     more rows: tiles of TOKEN_TILE rows, the last one filled with zeros, each (blocks beyond K hold anything)
         q       [padded / 4][TOKEN_TILE][4] bytes

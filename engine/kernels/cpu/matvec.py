@@ -13,10 +13,12 @@ from typing import Any
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.cpu.isa import ISA, InstructionSet
 from engine.kernels.cpu.matvec_lanes import lane_rows
-from engine.kernels.cpu.matvec_pairs import PAIR_VALUES, pair_rows
+from engine.kernels.cpu.matvec_pairs import rows_of_one, rows_of_several
 from engine.kernels.cpu.operands import MATMUL_COUNTER, MATMUL_ROWS
 from engine.kernels.cpu.simd import atomic_add, inline, load_i64
 from engine.kernels.cpu.units import Unit
+
+_WHOLE_ROWS = 8  # that may share a unit, see ``pair_tail``: a chunk is a multiple
 
 Matvec = Callable[[int, int, int, int, int], None]  # (op, scratch, num_tokens, thread, num_threads)
 
@@ -27,20 +29,22 @@ def large_chunk(rows: int, num_threads: int) -> Any:
 
     A long run of rows lets the processor fetch ahead, where alternating small ones cost a quarter of the bandwidth.
     """
-    return rows * 3 // (4 * num_threads)
+    return rows * 3 // (4 * num_threads) // _WHOLE_ROWS * _WHOLE_ROWS
 
 
 @inline
 def small_chunk(rows: int, num_threads: int) -> Any:
     """Rows of the later chunks, which even out threads of unequal speed."""
     rest = rows - large_chunk(rows, num_threads) * num_threads
-    return (rest + 2 * num_threads - 1) // (2 * num_threads)
+    return -(-rest // (2 * num_threads * _WHOLE_ROWS)) * _WHOLE_ROWS
 
 
 def make_matvec(unit: Unit, tensor_type: TensorType) -> Matvec:
     """The function that computes a thread's share of a MATMUL with few tokens."""
-    has_tails = tensor_type.block_size < PAIR_VALUES
-    one, several = pair_rows(unit, has_tails) if ISA is InstructionSet.AVX2 else lane_rows(unit)
+    if ISA is InstructionSet.AVX2:
+        one, several = rows_of_one(unit, tensor_type), rows_of_several(unit, tensor_type)
+    else:
+        one, several = lane_rows(unit)
 
     def matvec(op: int, scratch: int, num_tokens: int, thread: int, num_threads: int) -> None:
         rows, counter = load_i64(op + 8 * MATMUL_ROWS), load_i64(op + 8 * MATMUL_COUNTER)

@@ -12,7 +12,8 @@ from typing import Any, Final
 from llvmlite import ir
 from numba import types
 
-from engine.kernels.cpu.formats import UNIT_BYTES, UNIT_ORDER
+from engine.kernels.cpu.formats import UNIT_BYTES, UNIT_ORDER, UNIT_SCALES
+from engine.kernels.cpu.matvec_row import row_source
 from engine.kernels.cpu.simd import (
     F32X8,
     I32,
@@ -41,22 +42,31 @@ def packed_blocks(width: int) -> Any:
 
 
 @inline
-def spread_tail(source: int, target: int, blocks: int) -> None:
+def spread_tail(source: int, target: int, blocks: int, is_alone: bool) -> None:
     """The first ``blocks`` blocks of a token's unit, again and again, as another unit."""
+    first = 0
+    if is_alone:
+        for place in range(8):
+            q, origin = target + place // 4 * 128 + place % 4 * 16, source + place % blocks * 16
+            store_u8x16(q, load_u8x16(origin))
+            store_u8x16(q + 64, load_u8x16(origin + 64))
+        first = UNIT_SCALES
     for lane in range(8):
         place = lane % 4 * 2 + lane // 4  # UNIT_ORDER
         block = place % blocks
         origin = block // 2 + block % 2 * 4
-        for offset in range(0, UNIT_BYTES, 32):
+        for offset in range(first, UNIT_BYTES, 32):
             store_i32(target + offset + 4 * lane, load_i32(source + offset + 4 * origin))
 
 
 @inline
-def copy_tail(source: int, unit: int, index: int, num_bytes: int) -> None:
-    """Put the end of a row into a unit, after those of ``index`` others; up to 15 bytes more are read."""
-    target = unit + index * num_bytes
-    for offset in range(0, num_bytes, 16):
-        store_u8x16(target + offset, load_u8x16(source + offset))
+def copy_tails(op: int, first: int, end: int, before: int, num_bytes: int, scratch: int, unit: int) -> None:
+    """Put the ends of rows into a unit: ``num_bytes`` each, ``before`` bytes after the row's beginning."""
+    for row in range(first, end):
+        source = row_source(op, row, before + num_bytes + 15, scratch) + before
+        target = unit + (row - first) * num_bytes
+        for offset in range(0, num_bytes, 16):
+            store_u8x16(target + offset, load_u8x16(source + offset))
 
 
 def _emit_add_row(b: Any, total: Any, tails: Any, first: Any, count: Any) -> Any:

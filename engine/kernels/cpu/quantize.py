@@ -194,12 +194,17 @@ def _quantize_row_block(x: int, exists: bool, padded: int, out: int, block: int)
 
 
 @inline
-def _quantize_unit_block(x: int, exists: bool, unit: int, block: int) -> None:
-    """Block ``block`` (0..7) of a row's unit, on AVX2."""
+def _quantize_unit_block(x: int, exists: bool, unit: int, block: int, is_alone: bool) -> None:
+    """Block ``block`` (0..7) of a row's unit, on AVX2; ``is_alone`` where there is no other row."""
     lane = unit + 4 * (block % 2 * 4 + block // 2)
     low, high, low_sum, high_sum, scale = _quantize_block(x, exists)
-    store_quads(lane, 32, low)
-    store_quads(lane + 128, 32, high)
+    if is_alone:
+        q = unit + block // 4 * 128 + block % 4 * 16
+        store_u8x16(q, low)
+        store_u8x16(q + 64, high)
+    else:
+        store_quads(lane, 32, low)
+        store_quads(lane + 128, 32, high)
     store_f32(lane + UNIT_SCALES, scale)
     store_f32(lane + UNIT_SUMS32, scale * np.float32(low_sum + high_sum))
     store_f32(lane + UNIT_SUMS16, scale * np.float32(low_sum))
@@ -261,7 +266,7 @@ def quantize_int8_rows(op: int, rows: int, few: int, thread: int, num_threads: i
             source, exists = x + 4 * (width * row + 32 * block), block < num_blocks
             if HAS_UNITS:
                 unit = out + UNIT_BYTES * (block // 8 * rows + row)
-                _quantize_unit_block(source, exists, unit, block % 8)
+                _quantize_unit_block(source, exists, unit, block % 8, rows == 1)
             else:
                 _quantize_row_block(source, exists, padded, out + (padded + padded // 2) * row, block)
     else:

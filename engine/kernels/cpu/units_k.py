@@ -108,21 +108,36 @@ def _picked_nibbles(source: int) -> Any:
     return _nibbles_0404(_pick_0022(source)), _nibbles_0404(_pick_1133(source))
 
 
-def _make_q4_k(has_fifth_bits: bool) -> Unit:
+def _make_weights_q4_k(has_fifth_bits: bool) -> Any:
     nibbles_at = 48 if has_fifth_bits else 16
 
     @inline
-    def load_unit(source: int) -> Any:
-        scales, offsets = scales_q4_k(source)
+    def load_weights(source: int) -> Any:
         low, high = _picked_nibbles(source + nibbles_at)
         low_2, high_2 = _picked_nibbles(source + nibbles_at + 64)
         if has_fifth_bits:
             fifth_low, fifth_high = spread_16(source + 16), spread_16(source + 32)
             low, high = low | _fifth_bits_0(fifth_low), high | _fifth_bits_0(fifth_high)
             low_2, high_2 = low_2 | _fifth_bits_1(fifth_low), high_2 | _fifth_bits_1(fifth_high)
-        return weights_4(low, high, low_2, high_2), scales, offsets
+        return weights_4(low, high, low_2, high_2)
 
-    return Unit(load_unit, 8, 176 if has_fifth_bits else 144, 31 if has_fifth_bits else 15)
+    return load_weights
+
+
+# Weights of a block of 256 alone: a tile of four U8X64.
+weights_q4_k, weights_q5_k = _make_weights_q4_k(has_fifth_bits=False), _make_weights_q4_k(has_fifth_bits=True)
+
+
+@inline
+def _load_q4_k(source: int) -> Any:
+    scales, offsets = scales_q4_k(source)
+    return weights_q4_k(source), scales, offsets
+
+
+@inline
+def _load_q5_k(source: int) -> Any:
+    scales, offsets = scales_q4_k(source)
+    return weights_q5_k(source), scales, offsets
 
 
 @inline
@@ -132,11 +147,17 @@ def _halves_q6_k(nibbles: int, upper: int) -> Any:
 
 
 @inline
-def _load_q6_k(source: int) -> Any:
-    scales = scales_q6_k(source)
+def weights_q6_k(source: int) -> Any:
+    """Weights of a block of 256 alone: a tile of four U8X64."""
     low, high = _halves_q6_k(source, source + 128)
     low_2, high_2 = _halves_q6_k(source + 64, source + 160)
-    return weights_4(low, high, low_2, high_2), scales, scales * splat_f32x16(np.float32(32.0))
+    return weights_4(low, high, low_2, high_2)
+
+
+@inline
+def _load_q6_k(source: int) -> Any:
+    scales = scales_q6_k(source)
+    return weights_q6_k(source), scales, scales * splat_f32x16(np.float32(32.0))
 
 
 @inline
@@ -189,8 +210,8 @@ def _load_iq4_xs(source: int) -> Any:
 K_UNITS: dict[TensorType, Unit] = {
     TensorType.Q2_K: Unit(_load_q2_k, 8, 84, 3, values_per_scale=16),
     TensorType.Q3_K: Unit(_load_q3_k, 8, 110, 7, values_per_scale=16),
-    TensorType.Q4_K: _make_q4_k(has_fifth_bits=False),
-    TensorType.Q5_K: _make_q4_k(has_fifth_bits=True),
+    TensorType.Q4_K: Unit(_load_q4_k, 8, 144, 15),
+    TensorType.Q5_K: Unit(_load_q5_k, 8, 176, 31),
     TensorType.Q6_K: Unit(_load_q6_k, 8, 210, 63, values_per_scale=16),
     TensorType.IQ4_XS: Unit(_load_iq4_xs, 8, 136, 127, is_signed=True),
 }

@@ -107,7 +107,7 @@ load_4_f16 = define(F32X4, [types.int64, types.int64], _emit_load_4_f16)  # (add
 load_4_dwords = define(I32X4, [types.int64, types.int64], _emit_load_4_dwords)  # (address, stride)
 fifth_bits_low, fifth_bits_high = _fifth_bits(0), _fifth_bits(1)
 four_floats = define(F32X4, [types.float32] * 4, _emit_four_floats)
-_iq4_nl = lookup(IQ4_NL_VALUES, 64)
+iq4_nl = lookup(IQ4_NL_VALUES, 64)
 _mxfp4 = lookup(MXFP4_VALUES, 64)
 
 
@@ -132,7 +132,7 @@ def _halves_q8(source: int, block_bytes: int, header: int) -> Any:
 @inline
 def _halves_iq4_nl(source: int, block_bytes: int, header: int) -> Any:
     nibbles = load_4x16(source + header, block_bytes)
-    return _iq4_nl(low_nibbles(nibbles)), _iq4_nl(high_nibbles(nibbles))
+    return iq4_nl(low_nibbles(nibbles)), iq4_nl(high_nibbles(nibbles))
 
 
 @inline

@@ -54,10 +54,14 @@ def rows_of(buffer: npt.NDArray[np.uint8], num_tokens: int) -> list[Any]:
 def units_of(buffer: npt.NDArray[np.uint8], num_tokens: int) -> list[Any]:
     units = buffer.reshape(-1, num_tokens, UNIT_BYTES).swapaxes(0, 1)
     lanes = np.argsort(UNIT_ORDER)
-    q = units[..., :UNIT_SCALES].view(np.int8).reshape(num_tokens, -1, 8, 8, 4)[..., lanes, :]
+    q = units[..., :UNIT_SCALES].view(np.int8)
+    if num_tokens == 1:
+        q = q.reshape(1, -1, 2, 2, 4, 16).transpose(0, 1, 2, 4, 3, 5)
+    else:
+        q = q.reshape(num_tokens, -1, 8, 8, 4)[..., lanes, :].swapaxes(2, 3)
     floats = units[..., UNIT_SCALES:].copy().view(np.float32).reshape(num_tokens, -1, 4, 8)[..., lanes]
     halves = floats[:, :, 2:].swapaxes(2, 3)
-    q = q.swapaxes(2, 3).reshape(num_tokens, -1, 32)
+    q = q.reshape(num_tokens, -1, 32)
     return [q, *(part.reshape(num_tokens, -1) for part in (floats[:, :, 0], floats[:, :, 1], halves))]
 
 
