@@ -319,7 +319,7 @@ class Answer(MessageWidget):
     def _show_more(self) -> None:
         """Show what waits, for as long as nobody notices; the rest in the next turn."""
         began = now = time.perf_counter()
-        turn_s = TURN_S if self.isVisible() else TURN_S / 2  # what is new is also put into the window in this turn
+        turn_s = TURN_S if self.isVisible() else TURN_S / 3  # what is new is also put into the window in this turn
         is_higher = self._turns.isActive()
         while self._num_shown < len(self._pushed):
             end = self._num_shown + min(self._piece_size, affordable(self._pushed, self._num_shown))
