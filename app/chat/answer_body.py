@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from app.chat.block_views import ProseView, TableView
@@ -40,7 +41,7 @@ class AnswerBody(GrowingColumn):
         self._stream = BlockStream()
         self._views: list[View] = []
         self._first_open = 0  # index of the first view that may still change
-        self._is_streaming = False
+        self._is_streaming = self._is_finished = False
         self._ground = "background"
         self.has_caret = True
         self._caret_view: ProseView | CodeCard | None = None  # the one that shows it
@@ -56,7 +57,9 @@ class AnswerBody(GrowingColumn):
     def push(self, text: str) -> bool:
         """Add a piece of the answer; True where that may need another height."""
         if not self._is_streaming:
-            self._begin()
+            self._is_streaming = True
+            if self.has_caret:
+                self._own_stock().fill(1)
         update = self._stream.push(text)
         block = update.open[0] if len(update.open) == 1 and not update.finished else None
         view = self._grow(block) if block is not None else None
@@ -64,18 +67,29 @@ class AnswerBody(GrowingColumn):
             self._show(update.finished, update.open)
         return self.remeasure(view) if view is not None else True
 
-    def _begin(self) -> None:
-        self._is_streaming = True
-        self._stock = stock_around(self) if self.has_caret else None
-        if self._stock is not None:
-            self._stock.fill(1)
+    def _own_stock(self) -> ViewStock:
+        """Views that were made ahead, the transcript's among them."""
+        if self._stock is None:
+            self._stock = ViewStock(self._theme, self)
+            if (stock := stock_around(self)) is not None:
+                self._stock.take_all(stock)
+        return self._stock
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self.has_caret and not self._is_finished:
+            self._own_stock()  # before the first words come
 
     def finish(self) -> None:
         """The answer ended; nothing moves but the caret."""
         self._is_streaming = False
+        self._is_finished = True
         if self._stock is not None:
-            self._stock.fill(NUM_AT_REST)
+            self._stock.clear()
+            self._stock.deleteLater()
             self._stock = None
+            if (stock := stock_around(self)) is not None:
+                stock.fill(NUM_AT_REST)
         update = self._stream.finish()
         if update.finished:
             self._show(update.finished, ())

@@ -53,7 +53,9 @@ class Transcript(AliveMessages):
         """What is made ahead for the answers that come; made for the first one."""
         from app.chat.view_stock import ViewStock  # an empty chat should not wait for it
 
-        return ViewStock(self._theme, self)
+        home = QWidget(self)
+        home.hide()
+        return ViewStock(self._theme, home)
 
     # ------------------------------------------------------------------------------------------ content
 

@@ -1,14 +1,15 @@
 """Views of answers that are made before they are wanted.
 
 A card of code with its looks takes as long as a whole picture of a streamed answer, and an engine that uses all
-cores feels each picture. So some views wait for the next answer, made while nothing else is to be done.
+cores feels each picture. So some views wait for the next answer, made while nothing else is to be done. An answer
+takes them before its first word: Qt dresses a widget anew that gets another parent.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QWidget
 
 from app.chat.block_views import ProseView, TableView
@@ -32,13 +33,14 @@ _KINDS = (BlockKind.CODE, BlockKind.PROSE)
 _BETWEEN_MS = 20  # behind a picture, and far from the next one
 
 
-class ViewStock(QWidget):
-    """Holds views in the look of now, out of sight. A transcript has one, for all of its answers."""
+class ViewStock(QObject):
+    """Hidden views in the look of now: a transcript's, for the next answer, or those of the answer that grows."""
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.hide()
+    def __init__(self, theme: Theme, home: QWidget) -> None:
+        """``home`` is the parent of all views; they are made while what it stands in is to be seen."""
+        super().__init__(home)
         self._theme = theme
+        self._home = home
         self._views: dict[BlockKind, list[View]] = {kind: [] for kind in _KINDS}
         self._num_wanted = 0
         self._turns = QTimer(self)
@@ -54,13 +56,22 @@ class ViewStock(QWidget):
         self._begin()
         return views.pop()
 
+    def take_all(self, other: ViewStock) -> None:
+        """Take over what another stock has."""
+        for kind, views in other._views.items():
+            for view in views:
+                view.setParent(self._home)
+            self._views[kind] += views
+            views.clear()
+        other._turns.stop()
+
     def fill(self, num_wanted: int) -> None:
         """Have at least so many of each kind, made one by one in turns of the event loop, from now on."""
         self._num_wanted = num_wanted
         self._begin()
 
     def clear(self) -> None:
-        """Forget all, since they are to look otherwise; the next answer has some made again."""
+        """Delete all of them, and make none until ``fill``."""
         self._turns.stop()
         for views in self._views.values():
             for view in views:
@@ -77,11 +88,11 @@ class ViewStock(QWidget):
             self._turns.start()
 
     def _make_one(self) -> None:
-        holder = self.parentWidget()
+        holder = self._home.parentWidget()
         kind = next((kind for kind in _KINDS if len(self._views[kind]) < self._num_wanted), None)
         if kind is None or holder is None or not holder.isVisible():
             return
-        view = VIEWS[kind](self._theme, self)
+        view = VIEWS[kind](self._theme, self._home)
         for part in (view, *view.findChildren(QWidget)):
             part.ensurePolished()
         self._views[kind].append(view)

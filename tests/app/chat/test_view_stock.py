@@ -48,11 +48,14 @@ def _has(stock: ViewStock, num_each: int) -> bool:
 
 def test_the_first_answer_finds_nothing_and_has_some_made(transcript: Transcript, qtbot: QtBot) -> None:
     answer = _stream(transcript, "a")
-    assert _has(transcript.view_stock, 0)
     assert stock_around(answer.body) is transcript.view_stock
-    qtbot.waitUntil(lambda: _has(transcript.view_stock, 1))
+    stock = answer.body._stock
+    assert stock is not None
+    assert _has(stock, 0)
+    qtbot.waitUntil(lambda: _has(stock, 1))
     qtbot.wait(50)
-    assert _has(transcript.view_stock, 1), "while it is written no more than what may be wanted next"
+    assert _has(stock, 1), "while it is written no more than what may be wanted next"
+    assert _has(transcript.view_stock, 0)
     transcript.sync([_view("a", _TEXT, MessageStatus.COMPLETE)])
     qtbot.waitUntil(lambda: _has(transcript.view_stock, NUM_AT_REST))
 
@@ -60,13 +63,18 @@ def test_the_first_answer_finds_nothing_and_has_some_made(transcript: Transcript
 def test_an_answer_takes_what_was_made_before(transcript: Transcript, qtbot: QtBot) -> None:
     transcript.view_stock.fill(NUM_AT_REST)
     qtbot.waitUntil(lambda: _has(transcript.view_stock, NUM_AT_REST))
-    waiting = transcript.view_stock.findChildren(QWidget)
+    waiting = transcript.view_stock._home.findChildren(QWidget)
     assert not any(child.isVisible() for child in waiting)
     answer = _stream(transcript, "a")
     assert [type(view) for view in answer.body.views] == [ProseView, CodeCard, ProseView]
     assert set(answer.body.views) < set(waiting)
     assert all(view.isVisible() and view.parentWidget() is answer.body for view in answer.body.views)
-    assert transcript.view_stock.counts == {BlockKind.CODE: 1, BlockKind.PROSE: 0}
+    assert _has(transcript.view_stock, 0)
+    assert answer.body._stock is not None
+    assert answer.body._stock.counts == {BlockKind.CODE: 1, BlockKind.PROSE: 0}
+    transcript.sync([_view("a", _TEXT, MessageStatus.COMPLETE)])
+    qtbot.waitUntil(lambda: len(answer.body.findChildren(CodeCard)) == 1)
+    qtbot.waitUntil(lambda: _has(transcript.view_stock, NUM_AT_REST))
 
 
 def test_a_loaded_answer_leaves_the_stock_alone(transcript: Transcript) -> None:
@@ -80,7 +88,8 @@ def test_another_look_empties_the_stock(
 ) -> None:
     transcript.view_stock.fill(1)
     qtbot.waitUntil(lambda: _has(transcript.view_stock, 1))
-    made = transcript.view_stock.findChildren(CodeCard)
+    made = transcript.view_stock._home.findChildren(CodeCard)
+    assert made
     settings.set("zoom", 1.5)
     assert _has(transcript.view_stock, 0)
     assert not any(map(isValid, made))
