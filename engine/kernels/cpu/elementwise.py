@@ -80,11 +80,8 @@ def soft_cap(op: int, step: int, thread: int, num_threads: int) -> None:
     end = min(first_row(groups, thread + 1, num_threads) * 16, count)
     x, out = load_i64(op + CAP_X * 8), load_i64(op + CAP_OUT * 8)
     cap = splat_f32x16(load_f32(op + CAP_CAP * 8))
-    whole = begin + ((end - begin) & ~15)
-    for i in range(begin, whole, 16):
-        store_f32x16(out + i * 4, cap_vector(load_f32x16(x + i * 4), cap))
-    if whole < end:
-        store_part(out + whole * 4, cap_vector(load_part(x + whole * 4, end - whole), cap), end - whole)
+    for i in range(begin, end, 16):  # none for a thread without a share, whose begin lies beyond the end
+        store_part(out + i * 4, cap_vector(load_part(x + i * 4, end - i), cap), end - i)
 
 
 def select_rows(op: int, step: int, thread: int, num_threads: int) -> None:

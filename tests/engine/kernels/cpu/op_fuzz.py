@@ -60,9 +60,10 @@ class Case:
 
     @property
     def plan(self) -> Plan:
-        logits = Buffer("logits", self.result.width, "logits")
+        selects = self.result.rows == "tokens"
+        logits = Buffer("logits", self.result.width, "logits") if selects else self.result
         return Plan(
-            (*self.ops, SelectRows(self.result, logits)),
+            (*self.ops, SelectRows(self.result, logits)) if selects else tuple(self.ops),
             (self.result, logits),
             (),
             logits,
@@ -187,6 +188,19 @@ def _matmul(d: Draw) -> Case:
     return Case(made, out, {x: _plain})
 
 
+def _output(d: Draw) -> Case:
+    """What comes after the last layer, of the wanted rows alone: they are few, however many tokens a step has."""
+    tensor_type = d.type()
+    width, rows = d.columns(tensor_type), d.width()
+    x, chosen = Buffer("x", width), Buffer("chosen", width, "logits")
+    out = Buffer("out", rows, "logits")
+    made = [
+        SelectRows(x, chosen),
+        ops.MatMul(chosen, d.matrix(tensor_type, rows, width), out, d.maybe_vector(rows)),
+    ]
+    return Case([*made, ops.SoftCap(out, out, 30.0)] if d.flag() else made, out, {x: _plain})
+
+
 def _head_matmul(d: Draw) -> Case:
     tensor_type, heads = d.type(), d.rng.randint(1, 5)
     width, rows = d.columns(tensor_type), d.width()
@@ -269,6 +283,7 @@ KINDS: dict[str, Callable[[Draw], Case]] = {
     "copy": _copy,
     "rope": _rope,
     "matmul": _matmul,
+    "output": _output,
     "head matmul": _head_matmul,
     "embed": _embed,
     "experts": _experts,
@@ -304,7 +319,8 @@ def check_case(kind: str, seed: int) -> None:
                 count = draw.rng.choice(LENGTHS)
                 tokens = draw.numbers.integers(0, VOCAB_SIZE, count).astype(np.int32)
                 table = np.arange(sequence * 8, sequence * 8 + 8, dtype=np.int32)
-                slices.append(SequenceSlice(tokens, start, table, "all", sequence, is_prompt=is_prompt))
+                wanted = draw.rng.choice(("all", "last", "none")) if sequence else "all"
+                slices.append(SequenceSlice(tokens, start, table, wanted, sequence, is_prompt=is_prompt))
                 starts[sequence] += count
             total = sum(len(part.token_ids) for part in slices)
             reference.contents = {

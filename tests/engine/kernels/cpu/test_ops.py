@@ -22,6 +22,11 @@ def test_random_ops_are_as_defined(kind: str) -> None:
         check_case(kind, rng.randrange(1 << 30))
 
 
+def test_threads_without_a_share_cap_no_logits_again() -> None:
+    """15 of them on three threads, in place."""
+    check_case("output", 6000056)
+
+
 @pytest.mark.parametrize("is_normalized", [False, True])
 def test_weights_of_the_chosen_experts_add_up_to_one_already(is_normalized: bool) -> None:
     """A file may ask for both; to divide by the sum of the chosen logits would make the weights any number."""
