@@ -5,6 +5,9 @@ Owns them and hands out addresses, which are valid as long as the object. It kno
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +19,17 @@ from engine.model.plan import BLOCK_SIZE, Buffer, RopeTable, Tensor
 FINE_POSITIONS = 64  # positions of the fine table, see ``rope``
 _CHUNK_ROWS = 32  # of the coarse table that are made at once
 CHUNK_POSITIONS = _CHUNK_ROWS * FINE_POSITIONS
+
+
+class Place(NamedTuple):
+    """A piece of the shared memory, in bytes."""
+
+    start: int
+    end: int
+
+    def overlaps(self, other: Place) -> bool:
+        """Whether some bytes are in both."""
+        return self.start < other.end and other.start < self.end
 
 
 class Memory:
@@ -40,6 +54,8 @@ class Memory:
         self._counters = aligned_zeros(num_counters * 8).data
         self._no_counts = bytes(num_counters * 8)
         self._arrays: dict[object, npt.NDArray[np.uint8]] = {}
+        self._shared = aligned_zeros(0)
+        self._places: Mapping[Any, Place] = {}
         self._addresses: dict[Buffer, int] = {}
         self._vectors: dict[int, npt.NDArray[np.float32]] = {}
         self._tensors: list[Tensor] = []
@@ -50,6 +66,23 @@ class Memory:
         if key not in self._arrays:
             self._arrays[key] = aligned_zeros(num_bytes)
         return self._arrays[key]
+
+    def share(self, places: Mapping[Any, Place]) -> None:
+        """Let buffers, and their quantised forms as (buffer, format), lie in one piece of memory.
+
+        Before they are asked for; the places must be multiples of 64 and large enough. Those that overlap must
+        never be needed at the same time.
+        """
+        if not self._places:
+            self._places = places
+            self._shared = aligned_zeros(max((place.end for place in places.values()), default=0))
+
+    def _array(self, key: object, num_bytes: int) -> npt.NDArray[np.uint8]:
+        """As ``bytes_for``, of a buffer or a quantised form."""
+        if key in self._places:
+            start = self._places[key].start
+            return self._shared[start : start + num_bytes]
+        return self.bytes_for(key, num_bytes)
 
     def states(self, num_values: int) -> npt.NDArray[np.float32]:
         """Recurrent states of all sequences, (states, values of one) float32."""
@@ -68,7 +101,7 @@ class Memory:
         return self._addresses[buffer]
 
     def _buffer_bytes(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
-        return self.bytes_for(("buffer", buffer), self.rows_of(buffer) * buffer.width * 4)
+        return self._array(buffer, self.rows_of(buffer) * buffer.width * 4)
 
     def rows(self, buffer: Buffer, num_rows: int) -> npt.NDArray[np.float32]:
         """The first rows of a buffer."""
@@ -77,7 +110,7 @@ class Memory:
     def activation(self, buffer: Buffer, activation: ActivationFormat) -> int:
         """Address of a buffer's quantised rows."""
         num_bytes = activation_bytes(activation, buffer.width, self.rows_of(buffer))
-        return self.bytes_for(("activation", activation, buffer), num_bytes).ctypes.data
+        return self._array((buffer, activation), num_bytes).ctypes.data
 
     def counter(self, index: int) -> int:
         """Address of an int64 that ``clear_counters`` sets to 0."""
@@ -92,13 +125,15 @@ class Memory:
         """Make room for more logit rows; the addresses of buffers with ``rows="logits"`` change."""
         self.max_logit_rows = max_logit_rows
         for key in list(self._arrays):
-            if isinstance(key, tuple) and isinstance(key[-1], Buffer) and key[-1].rows == "logits":
+            buffer = key[0] if isinstance(key, tuple) else key
+            if isinstance(buffer, Buffer) and buffer.rows == "logits":
                 del self._arrays[key]
-                self._addresses.pop(key[-1], None)
+                self._addresses.pop(buffer, None)
 
     def clear(self) -> None:
         """Free everything."""
         self._arrays.clear()
+        self._shared = aligned_zeros(0)
         self._addresses.clear()
         self._vectors.clear()
         self._tensors.clear()

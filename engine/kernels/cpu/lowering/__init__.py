@@ -2,6 +2,7 @@
 
     lower        the pass over the plan: one lowering function an op
     fusion       which ops take the residual add after them
+    sharing      which buffers may lie in the same memory
     program      rows of a program, what they touch, and where threads must wait
     on_weights, on_cache, on_rows, on_pairs, on_states    the lowerings, by what their ops read
 

@@ -9,6 +9,7 @@ from engine.kernels.cpu.kv_store import KVStore
 from engine.kernels.cpu.lowering import on_cache, on_pairs, on_rows, on_states, on_streams, on_weights
 from engine.kernels.cpu.lowering.fusion import residual_of
 from engine.kernels.cpu.lowering.program import LoweredOp, Program
+from engine.kernels.cpu.lowering.sharing import share_memory
 from engine.kernels.cpu.memory import Memory
 from engine.model import plan as ops
 from engine.model.plan import Buffer, Op, Plan, Rope
@@ -49,7 +50,9 @@ _ADDING: dict[type[Any], Callable[[Program, Any, Buffer | None], None]] = {
 
 def lower(plan: Plan, memory: Memory, kv_store: KVStore) -> list[LoweredOp]:
     """The plan's ops as rows; buffers and tables are made in ``memory``."""
-    program = Program(plan, memory, kv_store)
+    shares = share_memory(plan, memory)
+    memory.share(shares.places)
+    program = Program(plan, memory, kv_store, shares.others)
     for op in plan.ops:
         if isinstance(op, Rope):
             on_cache.prepare_angles(program, op.table)

@@ -6,8 +6,9 @@ Threads wait only where an op touches what another thread wrote: ops that share 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ class LoweredOp:
     Attributes:
         source: its kernel. operands: by slot; a float stands for the bits of a float32. reads, writes: what it
         touches that other ops touch. shares_rows: the rows that threads share out by ``rows.first_row``, "tokens",
-        "logits" or "pairs"; None for other ways.
+        "logits" or "pairs"; None for other ways. replaces: what may lie in the memory that it writes.
     """
 
     source: KernelSource
@@ -38,6 +39,7 @@ class LoweredOp:
     reads: frozenset[object]
     writes: frozenset[object]
     shares_rows: str | None = None
+    replaces: frozenset[object] = frozenset()
 
 
 class Program:
@@ -52,13 +54,15 @@ class Program:
         num_experts: of the last choice.
     """
 
-    def __init__(self, plan: Plan, memory: Memory, kv_store: KVStore) -> None:
+    def __init__(self, plan: Plan, memory: Memory, kv_store: KVStore, others: Mapping[Any, frozenset[Any]]) -> None:
+        """``others`` lie in the memory of a buffer, see ``sharing``."""
         self.plan = plan
         self.memory = memory
         self.kv_store = kv_store
         self.ops: list[LoweredOp] = []
         self.angles: dict[int, int] = {}
         self.num_experts = 0
+        self._others = others
         self._num_counters = 0
         self._quantized: dict[object, set[ActivationFormat]] = {}  # buffers that are as they are now
 
@@ -72,7 +76,8 @@ class Program:
     ) -> None:
         """Append a row; what it writes is no longer quantised."""
         written = frozenset(writes)
-        self.ops.append(LoweredOp(source, operands, frozenset(reads), written, shares_rows))
+        replaces = frozenset(other for each in written for other in self._others.get(each, ()))
+        self.ops.append(LoweredOp(source, operands, frozenset(reads), written, shares_rows, replaces))
         for each in written:
             self._quantized.pop(each, None)
 
@@ -117,6 +122,8 @@ def _float_bits(value: float) -> int:
 
 
 def _must_wait(op: LoweredOp, earlier: LoweredOp) -> bool:
+    if op.replaces & (earlier.reads | earlier.writes):
+        return True
     if op.shares_rows is not None and op.shares_rows == earlier.shares_rows:
         return False
     return bool(earlier.writes & (op.reads | op.writes) or earlier.reads & op.writes)
