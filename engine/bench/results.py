@@ -155,6 +155,7 @@ class Report:
         machine: facts about the computer.
         engines: names in order, ours first.
         bandwidth: bytes/s by number of threads.
+        file_bandwidth: the same of the mapped file, read from front to back.
         speeds, busy: one entry a test.
         start: load and first token.
         between_steps: one entry a way of choosing tokens.
@@ -167,6 +168,7 @@ class Report:
     machine: dict[str, object]
     engines: list[str]
     bandwidth: dict[int, float] = field(default_factory=dict)
+    file_bandwidth: dict[int, float] = field(default_factory=dict)
     speeds: list[SpeedResult] = field(default_factory=list)
     start: StartResult = field(default_factory=StartResult)
     between_steps: list[BetweenSteps] = field(default_factory=list)
@@ -182,6 +184,7 @@ class Report:
             "machine": self.machine,
             "engines": self.engines,
             "bandwidth": {str(threads): value for threads, value in self.bandwidth.items()},
+            "file_bandwidth": {str(threads): value for threads, value in self.file_bandwidth.items()},
             "speeds": [self._plain_speed(result) for result in self.speeds],
             "between_steps": [{**vars(result), "share": result.share} for result in self.between_steps],
             "load_s": _plain_series(self.start.loads),

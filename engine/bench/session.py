@@ -200,10 +200,15 @@ class _Session:
 
     def _measure_bandwidth(self) -> None:
         self.on_progress("memory bandwidth")
-        arguments = {"task": "bandwidth", "thread_counts": list(self.options.thread_counts)}
+        arguments = {
+            "task": "bandwidth",
+            "thread_counts": list(self.options.thread_counts),
+            "path": str(self.options.path),
+        }
         with WorkerProcess("bandwidth", arguments) as worker:
-            found: dict[str, float] = worker.receive()[1]
-        self.report.bandwidth = {int(threads): value for threads, value in found.items()}
+            found: list[dict[str, float]] = worker.receive()[1]
+        memory, file = ({int(threads): value for threads, value in each.items()} for each in found)
+        self.report.bandwidth, self.report.file_bandwidth = memory, file
 
     def _measure_speeds(self, num_threads: int, *, is_last: bool) -> None:
         tests = self._tests(num_threads)

@@ -20,13 +20,19 @@ def _head(report: Report) -> str:
     name = f"{model['name']} ({model['architecture']}, {model['tensor_type']}, {_megabytes(model['file_bytes'])})"
     isa = machine.get("instruction_set")
     text = f"{machine['processor']}, {machine['physical_cores']} cores" + (f", {isa}" if isa else "")
-    gives = ", ".join(
-        f"{value / 1e9:.1f} GB/s with {threads} thread{'s' if threads > 1 else ''}"
-        for threads, value in report.bandwidth.items()
-    )
+    gives, file_gives = (_rates(rates) for rates in (report.bandwidth, report.file_bandwidth))
     if "kv_type" in model:
         name += f", KV cache {model['kv_type']}"
-    return f"Model    {name}\nMachine  {text}\nMemory   {gives}"
+    return (
+        f"Model    {name}\nMachine  {text}\nMemory   {gives}\nFile     {file_gives}, straight through its mapping"
+    )
+
+
+def _rates(by_threads: dict[int, float]) -> str:
+    return ", ".join(
+        f"{value / 1e9:.1f} GB/s with {threads} thread{'s' if threads > 1 else ''}"
+        for threads, value in by_threads.items()
+    )
 
 
 Rows = list[list[str]]

@@ -54,9 +54,10 @@ def serve(arguments: dict[str, Any], requests: IO[str], answers: IO[str]) -> int
         if task == "first token":
             _first_token(arguments, lambda text: answer(result=text))
         elif task == "bandwidth":
-            from engine.bench.bandwidth import measure_bandwidth
+            from engine.bench.bandwidth import measure_bandwidth, measure_file_bandwidth
 
-            answer(result=measure_bandwidth(**arguments))
+            path, thread_counts = Path(arguments["path"]), arguments["thread_counts"]
+            answer(result=[measure_bandwidth(thread_counts), measure_file_bandwidth(thread_counts, path)])
         elif task == "between steps":
             from engine.bench.between_steps import measure_between_steps
 

@@ -54,14 +54,14 @@ def test_the_share_kept_compares_each_engine_with_itself() -> None:
 
 def test_a_report_is_json() -> None:
     full = report()
-    full.bandwidth = {1: 25e9}
+    full.bandwidth, full.file_bandwidth = {1: 25e9}, {1: 20e9}
     speeds = {OWN: Series([100.0, 110.0]), "peer": Series([50.0])}
     full.speeds.append(SpeedResult(DECODE, speeds, 1000, 25e9))
     full.busy.append(BusyResult(DECODE, 1, 0.5, speeds, speeds))
     full.between_steps.append(BetweenSteps("greedy", 0.25, 0.75))
     plain = json.loads(json.dumps(full.as_plain()))
     assert plain["between_steps"] == [{"label": "greedy", "between_s": 0.25, "step_s": 0.75, "share": 0.25}]
-    assert plain["bandwidth"] == {"1": 25e9}
+    assert (plain["bandwidth"], plain["file_bandwidth"]) == ({"1": 25e9}, {"1": 20e9})
     assert plain["speeds"][0]["tokens_per_second"][OWN] == {"median": 105.0, "samples": [100.0, 110.0]}
     assert plain["speeds"][0]["ratio"] == {"peer": 2.1}
     assert plain["speeds"][0]["depth"] == 4096
