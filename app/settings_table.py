@@ -10,6 +10,10 @@ from app.translation import LANGUAGES, tr
 Value = str | int | float | bool
 
 
+_LARGEST = 2**31 - 1
+"""What a setting without a maximum may be: the field of a form holds no larger number."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row of the table.
@@ -47,7 +51,10 @@ class Setting:
     def accept(self, value: object) -> Value:
         """``value`` in the setting's type; raises ValueError when it is not allowed."""
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            try:
+                value = float(value)
+            except OverflowError as error:  # a file may hold any number of digits
+                raise ValueError(f"{self.key} is larger than any number can be") from error
         if type(value) is not self.type:
             raise ValueError(f"{self.key} must be {self.type.__name__}, not {type(value).__name__}")
         if self.choices and value not in self.choices:
@@ -55,8 +62,9 @@ class Setting:
         if isinstance(value, int | float):
             if not (self.minimum is None or value >= self.minimum):
                 raise ValueError(f"{self.key} must be at least {self.minimum:g}")
-            if not (self.maximum is None or value <= self.maximum):
-                raise ValueError(f"{self.key} must be at most {self.maximum:g}")
+            maximum = _LARGEST if self.maximum is None else self.maximum
+            if not value <= maximum:
+                raise ValueError(f"{self.key} must be at most {maximum:g}")
             if value != value:
                 raise ValueError(f"{self.key} must be a number")
         assert isinstance(value, str | int | float | bool)

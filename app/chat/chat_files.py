@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from app.chat.conversation import UNTITLED, Conversation, title_from
 from app.chat.options import accepted
@@ -28,6 +28,7 @@ from engine.protocol import Role
 
 FORMAT_KEY = "fireside_chats"
 FORMAT = 1
+_Kind = TypeVar("_Kind", Role, MessageStatus)
 _NAMES = {Role.USER: tr("You"), Role.ASSISTANT: tr("Answer"), Role.SYSTEM: tr("System"), Role.TOOL: tr("Tool")}
 
 
@@ -89,7 +90,10 @@ def from_json(text: str, name: str) -> list[ChatContent]:
         raise ChatFileError(tr("{name} is no JSON file, so there are no chats in it.", name=name)) from error
     if not isinstance(content, dict) or FORMAT_KEY not in content:
         raise ChatFileError(tr("{name} holds no chats of Fireside: “{key}” is missing.", name=name, key=FORMAT_KEY))
-    if content[FORMAT_KEY] != FORMAT:
+    version = content[FORMAT_KEY]
+    if type(version) is not int or version < FORMAT:
+        raise ChatFileError(tr("{name} is damaged: “{key}” is no format that there is.", name=name, key=FORMAT_KEY))
+    if version > FORMAT:
         raise ChatFileError(tr("{name} was written by a newer Fireside; update to read it.", name=name))
     chats = content.get("chats")
     if not isinstance(chats, list):
@@ -175,11 +179,8 @@ def _read_message(message: object, conversation_id: str, ids: dict[str, str], wh
     parent = message.get("parent")
     if parent is not None and str(parent) not in ids:
         raise ChatFileError(tr("{where} is damaged: its parent does not come before it.", where=where))
-    try:
-        role = Role(message.get("role"))
-        status = MessageStatus(message.get("status", MessageStatus.COMPLETE.value))
-    except ValueError as error:
-        raise ChatFileError(tr("{where} is damaged: {error}.", where=where, error=error)) from error
+    role = _one_of(Role, message.get("role"), "role", where)
+    status = _one_of(MessageStatus, message.get("status", MessageStatus.COMPLETE.value), "status", where)
     statistics = message.get("statistics")
     return MessageRecord(
         new_id(),
@@ -194,6 +195,16 @@ def _read_message(message: object, conversation_id: str, ids: dict[str, str], wh
         clean_table(statistics) if isinstance(statistics, dict) else None,
         clean_text(str(message.get("model") or "")),
     )
+
+
+def _one_of(kind: type[_Kind], value: object, key: str, where: str) -> _Kind:
+    try:
+        return kind(value)
+    except ValueError as error:
+        words = ", ".join(f"“{one.value}”" for one in kind)
+        raise ChatFileError(
+            tr("{where} is damaged: “{key}” must be one of {words}.", where=where, key=key, words=words)
+        ) from error
 
 
 def _read_texts(attachments: object) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
@@ -16,6 +17,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.attachments import Attachments
 from app.chat.chat_files import ChatContent, ChatFileError, from_json, gather, to_json, to_markdown, to_text
 from app.chat.collection import ConversationCollection
+from app.engine_words import told
 from app.storage.records import AttachmentRecord, clean_text, new_id
 from app.tasks import TaskRunner
 from app.translation import tr, trn
@@ -80,7 +82,8 @@ class ChatExchange(QObject):
                 raise ChatFileError(tr("{name} is too large to hold chats.", name=path.name))
         from engine.extraction.texts import read_regular  # not before there is a file to read
 
-        chats = from_json(read_regular(path, MAX_FILE_BYTES).decode("utf-8-sig", "replace"), path.name)
+        data = read_regular(path, MAX_FILE_BYTES)
+        chats = from_json(data.decode(json.detect_encoding(data), "replace"), path.name)
         return [(chat, self._stored(chat)) for chat in chats]
 
     def _stored(self, chat: ChatContent) -> list[tuple[str, AttachmentRecord]]:
@@ -110,10 +113,14 @@ class ChatExchange(QObject):
 
     def _on_error(self, path: Path) -> Callable[[Exception], None]:
         def say(error: Exception) -> None:
-            if isinstance(error, ChatFileError | InputError):
+            if isinstance(error, ChatFileError):
                 self.notice.emit(str(error))
+            elif isinstance(error, InputError):
+                self.notice.emit(told(error))
             elif isinstance(error, OSError):
-                self.notice.emit(f"{path.name}: {error.strerror or error}.")
+                self.notice.emit(
+                    tr("{name} could not be saved: {strerror}.", name=path.name, strerror=error.strerror or error)
+                )
             else:
                 _log.error("a chat file failed", exc_info=error)
                 self.notice.emit(tr("{name} could not be used; the log says more.", name=path.name))

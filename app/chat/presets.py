@@ -132,7 +132,7 @@ class Presets(QObject):
                 raise PresetError(tr("{name} is too large to be a preset.", name=path.name))
             from engine.extraction.texts import read_regular  # not before there is a file to read
 
-            content = json.loads(read_regular(path, _MAX_FILE_BYTES).decode("utf-8-sig"))
+            content = json.loads(read_regular(path, _MAX_FILE_BYTES))
         except InputError as error:
             raise PresetError(told(error)) from error
         except OSError as error:
@@ -149,12 +149,18 @@ class Presets(QObject):
                     key=FORMAT_KEY,
                 )
             )
-        if content[FORMAT_KEY] != FORMAT:
+        version = content[FORMAT_KEY]
+        if type(version) is not int or version < FORMAT:
+            raise PresetError(
+                tr("{name} is damaged: “{key}” is no format that there is.", name=path.name, key=FORMAT_KEY)
+            )
+        if version > FORMAT:
             raise PresetError(tr("{name} is a preset of a newer Fireside; update to read it.", name=path.name))
         options = content.get("options")
         if not isinstance(options, dict):
             raise PresetError(tr("{name} holds a preset without options.", name=path.name))
-        return self.add(str(content.get("name") or path.stem), options)
+        name = content.get("name")
+        return self.add(name if isinstance(name, str) and name.strip() else path.stem, options)
 
     def _save(self, record: PresetRecord) -> PresetRecord:
         self._records[record.id] = record

@@ -94,7 +94,8 @@ def read_schema_file(path: Path) -> str:
             raise SchemaFileError(tr("{name} is too large to be a schema.", name=path.name))
         from engine.extraction.texts import read_regular  # not before there is a file to read
 
-        text = read_regular(path, MAX_FILE_BYTES).decode("utf-8-sig")
+        data = read_regular(path, MAX_FILE_BYTES)
+        text = data.decode(json.detect_encoding(data))
         json.loads(text)
     except InputError as error:
         raise SchemaFileError(told(error)) from error

@@ -29,7 +29,8 @@ def test_values_outlast_the_app(tmp_path: Path) -> None:
     ("key", "value"),
     [
         ("theme", "purple"), ("zoom", 99.0), ("zoom", "1"), ("zoom", float("nan")), ("zoom", True),
-        ("num_threads", 1.5), ("num_threads", -1), ("is_sidebar_visible", 1),
+        ("zoom", 10**400), ("num_threads", 1.5), ("num_threads", -1), ("is_sidebar_visible", 1),
+        ("top_k", 2**31), ("top_k", 10**30), ("max_tokens", 10**400),
     ],
 )  # fmt: skip
 def test_what_the_table_does_not_allow_is_refused(key: str, value: str | float | bool) -> None:
@@ -48,7 +49,9 @@ def test_an_unknown_key_raises() -> None:
 
 def test_bad_values_in_the_file_fall_back_one_by_one(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
-    path.write_text(json.dumps({"theme": 7, "zoom": 1.5, "from_the_future": [1]}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"theme": 7, "zoom": 1.5, "temperature": 10**400, "from_the_future": [1]}), encoding="utf-8"
+    )
     settings = Settings(path)
     assert (settings.value("theme"), settings.value("zoom"), settings.trouble) == ("system", 1.5, "")
     settings.set("zoom", 1.25)

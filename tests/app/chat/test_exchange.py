@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from app import translation
 from app.chat.chat_files import ChatFileError, from_json
 from app.chat.exchange import file_name_for
 from app.chat.presets import PresetError
@@ -115,6 +116,9 @@ def test_several_chats_go_into_one_file(bench: Bench, tmp_path: Path) -> None:
         ("[" * 100_000, "x.json is no JSON file, so there are no chats in it."),
         ("{}", "x.json holds no chats of Fireside: “fireside_chats” is missing."),
         ('{"fireside_chats": 9}', "x.json was written by a newer Fireside; update to read it."),
+        ('{"fireside_chats": 0}', "x.json is damaged: “fireside_chats” is no format that there is."),
+        ('{"fireside_chats": NaN}', "x.json is damaged: “fireside_chats” is no format that there is."),
+        ('{"fireside_chats": "1"}', "x.json is damaged: “fireside_chats” is no format that there is."),
         ('{"fireside_chats": 1, "chats": 3}', "x.json is damaged: “chats” is no list."),
         ('{"fireside_chats": 1, "chats": [3]}', "x.json, chats[0] is damaged: it has no messages."),
         (
@@ -123,7 +127,7 @@ def test_several_chats_go_into_one_file(bench: Bench, tmp_path: Path) -> None:
         ),
         (
             '{"fireside_chats": 1, "chats": [{"messages": [{"id": "a", "content": "", "role": "cat"}]}]}',
-            "x.json, chats[0].messages[0] is damaged: 'cat' is not a valid Role.",
+            "x.json, chats[0].messages[0] is damaged: “role” must be one of “system”, “user”, “assistant”, “tool”.",
         ),
     ],
 )
@@ -136,7 +140,7 @@ def test_a_file_that_cannot_be_read_in_says_why(text: str, sentence: str) -> Non
 def test_a_file_that_cannot_be_written_or_read_is_said(bench: Bench, tmp_path: Path) -> None:
     bench.ask("first", "one")
     _write(bench, [bench.controller.current_id], tmp_path / "missing" / "x.json")
-    assert bench.notices == ["x.json: No such file or directory."]
+    assert bench.notices == ["x.json could not be saved: No such file or directory."]
     _read(bench, tmp_path / "gone.json")
     assert bench.notices == ["gone.json could not be read: No such file or directory."]
     assert list(tmp_path.glob("*.part")) == []
@@ -172,3 +176,47 @@ def test_what_could_be_read_for_ever_is_not_read(bench: Bench, tmp_path: Path) -
             bench.controller.presets.read_file(tmp_path / name)
         with pytest.raises(SchemaFileError, match="is a device or a pipe"):
             read_schema_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_json_is_read_in_each_encoding_that_it_may_have(bench: Bench, tmp_path: Path, encoding: str) -> None:
+    message = {"id": "a", "role": "user", "content": "für 你 🙂"}
+    chats = {"fireside_chats": 1, "chats": [{"messages": [message]}]}
+    preset = {"fireside_preset": 1, "name": "für 你", "options": {"top_k": 3}}
+    schema = '{"title": "für 你 🙂", "type": "string"}'
+    for name, content in (("chats", json.dumps(chats)), ("preset", json.dumps(preset)), ("schema", schema)):
+        (tmp_path / f"{name}.json").write_bytes(content.encode(encoding))
+    _read(bench, tmp_path / "chats.json")
+    assert bench.notices == ["One chat was read in."]
+    assert [view.record.content for view in bench.controller.current_messages] == [message["content"]]
+    assert bench.controller.presets.read_file(tmp_path / "preset.json").name == "für 你"
+    assert read_schema_file(tmp_path / "schema.json") == schema
+
+
+@pytest.mark.parametrize("name", [None, "", " ", ["a"], {"a": 1}, 7, True])
+def test_a_preset_whose_name_is_none_takes_its_files(bench: Bench, tmp_path: Path, name: object) -> None:
+    options = {"top_k": 3, "temperature": 10**400, "min_p": float("nan"), "max_tokens": "many"}
+    path = tmp_path / "Careful.json"
+    path.write_text(json.dumps({"fireside_preset": 1, "name": name, "options": options}), "utf-8")
+    record = bench.controller.presets.read_file(path)
+    assert (record.name, record.options) == ("Careful", {"top_k": 3})
+
+
+@pytest.mark.parametrize("version", [0, -1, True, None, "1", 1.5, float("nan"), [1]])
+def test_a_format_that_never_was_is_not_called_newer(bench: Bench, tmp_path: Path, version: object) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"fireside_preset": version, "options": {}}), "utf-8")
+    with pytest.raises(PresetError, match="“fireside_preset” is no format that there is"):
+        bench.controller.presets.read_file(path)
+    with pytest.raises(ChatFileError, match="“fireside_chats” is no format that there is"):
+        from_json(json.dumps({"fireside_chats": version, "chats": []}), path.name)
+
+
+def test_a_folder_is_refused_in_the_language_of_the_interface(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "x.json").mkdir()
+    translation.use(translation.load_language("de"))
+    try:
+        _read(bench, tmp_path / "x.json")
+    finally:
+        translation.use(translation.Language())
+    assert bench.notices == ["x.json ist ein Ordner; wähle die Dateien darin."]

@@ -27,6 +27,7 @@ def test_a_chats_own_options_go_before_the_settings(settings: Settings) -> None:
     assert sampling_of(values, seed=9).seed == 9
     assert sampling_of(effective({}, settings)).seed is None
     assert accepted({"temperature": float("nan"), "max_tokens": -1, "min_p": True}) == {}
+    assert accepted({"temperature": 10**400, "top_p": -(10**400), "max_tokens": 10**30}) == {}
 
 
 def test_only_what_differs_is_kept(settings: Settings) -> None:
