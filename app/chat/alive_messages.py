@@ -6,6 +6,7 @@ done, and when the person scrolls up to them.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -102,6 +103,18 @@ class AliveMessages(FollowingArea):
         self._is_held = False
         if not self._grow.isActive():
             self._grow.start(_GROW_EVERY_MS)
+
+    def order_for_keyboard(self) -> None:
+        """Let Tab go through the messages from top to bottom, through each one's parts and last its actions.
+
+        Qt's order is that in which widgets were made: messages from the last one up, cards while they stream. It is
+        put right when somebody presses Tab, so that making messages does not wait for it.
+        """
+        order: list[QWidget] = [self]
+        for message in self._widgets:
+            order += [message, *message.keyboard_parts()]
+        for before, after in itertools.pairwise(order):
+            QWidget.setTabOrder(before, after)
 
     # ------------------------------------------------------------------------------------------ making
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QMenu, QWidget
+from PySide6.QtWidgets import QAbstractButton, QAbstractScrollArea, QBoxLayout, QMenu, QWidget
 
 from app.chat.attachment_chips import Chip
 from app.chat.context_line import ContextLine
@@ -90,6 +90,21 @@ class MessageWidget(QWidget):
         if event.type() == QEvent.Type.LayoutRequest and height_at(self, self.width()) != self.height():
             self.grown.emit(self)  # first the height, then what is in it: nothing is squeezed meanwhile
         return super().event(event)
+
+    def keyboard_parts(self) -> list[QWidget]:
+        """What the keyboard reaches in it now, as it is read: the foot's actions are last."""
+        parts: list[QWidget] = [
+            part
+            for kind in (QAbstractButton, QAbstractScrollArea)  # most widgets are neither: faster
+            for part in self.findChildren(kind)
+            if part.focusPolicy() & Qt.FocusPolicy.TabFocus and part.isVisibleTo(self)
+        ]
+
+        def place(part: QWidget) -> tuple[bool, int, int]:
+            corner, is_action = part.mapTo(self, QPoint(0, 0)), self.foot.isAncestorOf(part)
+            return is_action, 0 if is_action else corner.y(), corner.x()  # actions stand in one row
+
+        return sorted(parts, key=place)
 
     @property
     def message_id(self) -> str:

@@ -370,6 +370,10 @@ class MainWindow(QMainWindow):
             self._set_sidebar(not is_narrow and bool(self._settings.value("is_sidebar_visible")))
             self._set_options_panel(not is_narrow and bool(self._settings.value("is_options_panel_visible")))
 
+    def focusNextPrevChild(self, is_forward: bool) -> bool:
+        self.chat_page.transcript.order_for_keyboard()
+        return super().focusNextPrevChild(is_forward)
+
     def closeEvent(self, event: QCloseEvent) -> None:
         self._settings.set("window_geometry", placement_of(self))
         if self.attention.keeps_running and not self._is_leaving:

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+from app.chat.code_card import CodeCard
 from app.settings import Settings
 from app.storage.records import MessageStatus
 from app.theme import Theme
@@ -136,6 +137,42 @@ def test_tab_reaches_all_that_can_be_done_and_shows_where_it_is(window: MainWind
     assert any(name.startswith("Model: ") for name in names)
     assert any(name.startswith("You: ") for name in names)
     assert any(name.startswith("Answer: ") for name in names)
+
+
+def test_tab_goes_through_the_messages_as_they_are_read(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    transcript = window.chat_page.transcript
+    fake.end_answer(fake.begin_answer())
+    message_id = fake.begin_answer()
+    fake.push(message_id, "```python\nprint(1)\n```\n\nand\n\n```python\nprint(2)\n```\n")
+    fake.end_answer(message_id)
+    qtbot.waitUntil(lambda: len(transcript.widgets) == len(fake.current_messages))
+    qtbot.waitUntil(lambda: len(transcript.widgets[-1].findChildren(CodeCard)) == 2)
+    window.activateWindow()
+    transcript.setFocus()
+    messages, parts = [], []
+    for _ in range(100):
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        if focus in transcript.widgets:
+            messages.append(focus)
+        elif transcript.widgets[-1].isAncestorOf(focus):
+            parts.append(focus)
+        elif window.chat_page.composer.isAncestorOf(focus):
+            break
+        qtbot.keyClick(focus, Qt.Key.Key_Tab)
+        qtbot.wait(1)  # the actions of the message take their places
+    assert messages == list(transcript.widgets)
+    names = [part.accessibleName() for part in parts]
+    assert names[:5] == [*["Copy the code", "Save the code as a file"] * 2, "Copy the message"]
+    assert names[-1] == "More for this message"
+    cards = transcript.widgets[-1].findChildren(CodeCard)
+    assert [card.isAncestorOf(part) for card, part in zip((cards[0], cards[0], cards[1], cards[1]), parts)] == [
+        True
+    ] * 4
+    qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab, Qt.KeyboardModifier.ShiftModifier)
+    assert QApplication.focusWidget() is parts[-1], "back from the composer one is at the end, not at the beginning"
 
 
 def test_focus_is_seen(window: MainWindow, qtbot: QtBot) -> None:
