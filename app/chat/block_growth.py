@@ -103,8 +103,13 @@ def grown_table(block: Block, end: Block, num_lines: int) -> Block:
 
 
 def without_half_fence(code: str) -> str:
-    """Code whose fence is open without the first characters of the fence's end, which are none of it."""
+    """Code whose fence is open without the first characters of the fence's end, which are none of it.
+
+    Nor is a last line of blanks without an end, to the parser: only what comes next makes it one.
+    """
     start = code.rfind("\n") + 1
+    if not code[start:].strip(" \t"):
+        return code[:start]
     return code[:start] if start and _HALF_FENCE.fullmatch(code, start) else code
 
 

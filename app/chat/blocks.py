@@ -301,8 +301,9 @@ def _close(block: Block) -> Block:
 
 
 def _is_fence_end(line: str, markup: str) -> bool:
-    stripped = line.strip(" \t\r\n")
-    return len(stripped) >= len(markup) and set(stripped) == {markup[0]}
+    stripped = line.rstrip(" \t\r\n")
+    indent = len(stripped) - len(stripped.lstrip(" "))
+    return indent <= 3 and len(stripped) - indent >= len(markup) and set(stripped[indent:]) == {markup[0]}
 
 
 _IS_BEGUN = re.compile(r"(?:[-*+] +|\d{1,9}[.)] +|#{1,6} +|> ?)?[^\W\d_]")

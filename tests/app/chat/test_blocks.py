@@ -86,6 +86,19 @@ def test_the_open_end_is_what_parsing_all_of_it_gives(pieces: list[str]) -> None
         assert shown == [_shape(block) for block in whole.finished + whole.open]
 
 
+@pytest.mark.parametrize(
+    "rest", ["  ", "\n\t", "\n ", "a\n ", "a\n \n", "a\n b", "\t```", " \t```", "   ```\n", "    ```"]
+)
+def test_a_fence_grows_as_it_is_parsed_where_lines_are_blank_or_deep(rest: str) -> None:
+    stream, finished = BlockStream(), ()
+    for end, piece in enumerate(("```", "\n", *rest), 1):
+        update = stream.push(piece)
+        finished += update.finished
+        whole = BlockStream().push(("```\n" + rest)[: end + 2])
+        shown, expected = finished + update.open, whole.finished + whole.open
+        assert [(_shape(x), x.is_closed) for x in shown] == [(_shape(x), x.is_closed) for x in expected]
+
+
 @given(st.lists(_PIECES, max_size=25))
 @settings(max_examples=80, deadline=None)
 def test_what_is_added_to_a_block_is_what_its_text_got(pieces: list[str]) -> None:
