@@ -32,7 +32,7 @@ from app.widgets.flow_layout import FlowLayout
 from app.widgets.label import Label
 from app.widgets.use_dialog import AskDialog
 from engine.errors import InputError
-from engine.extraction.texts import decoded
+from engine.extraction.texts import decoded, read_regular
 
 CHECK_AFTER_MS = 300
 _WIDE_PX = 640
@@ -182,19 +182,10 @@ class SchemaEditor(QWidget):
     def take_table(self, path: Path) -> None:
         """Make the schema of a table with a header."""
         try:
-            with path.open("rb") as stream:
-                data = stream.read(_MAX_TABLE_BYTES)
+            data = read_regular(path, _MAX_TABLE_BYTES, is_start_enough=True)
             if len(data) == _MAX_TABLE_BYTES:
                 data = data.rpartition(b"\n")[0]  # whole lines
             self.show_schema(_written(form_from_table(decoded(data, path.name))))
-        except OSError as error:
-            self.notice.emit(
-                tr(
-                    "{name} could not be read: {reason}.",
-                    name=path.name,
-                    reason=error.strerror or error,
-                )
-            )
         except NoExampleError as error:
             self.notice.emit(str(error))
         except InputError as error:

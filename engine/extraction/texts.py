@@ -36,8 +36,11 @@ def read_text_file(path: Path) -> str:
     return text
 
 
-def read_regular(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a file that a person chose; raises InputError, also for what could be read for ever."""
+def read_regular(path: Path, max_bytes: int, *, is_start_enough: bool = False) -> bytes:
+    """The bytes of a file that a person chose; raises InputError, also for what could be read for ever.
+
+    Of a file larger than ``max_bytes`` the first ones are given where ``is_start_enough``.
+    """
     name = path.name
     try:
         status = path.stat()
@@ -51,6 +54,8 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
         raise InputError(f"{name!r} is no name that a file can have.") from error
     except OSError as error:
         raise InputError(f"{name} could not be read: {error.strerror or error}.") from error
+    if is_start_enough:
+        return data[:max_bytes]
     if len(data) > max_bytes:
         raise InputError(f"{name} is larger than {max_bytes // 1_000_000} MB; use a part of it.")
     return data

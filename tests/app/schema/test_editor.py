@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,26 @@ def test_a_table_is_read_in_its_encoding(editor: SchemaEditor, tmp_path: Path, e
     editor.notice.connect(said.append)
     editor.take_table(tmp_path / "t.csv")
     assert said[0].startswith("t.csv is no text")
+
+
+def test_of_a_large_table_whole_lines_of_its_start_are_enough(editor: SchemaEditor, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("name,age\n" + "Ada,36\n" * 400_000, encoding="utf-8")
+    editor.take_table(tmp_path / "t.csv")
+    assert [row.name.text() for row in editor.form.rows] == ["name", "age"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_table_that_could_be_waited_for_for_ever_is_refused(editor: SchemaEditor, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder.csv").mkdir()
+    said: list[str] = []
+    editor.notice.connect(said.append)
+    editor.take_table(tmp_path / "pipe.csv")
+    editor.take_table(tmp_path / "folder.csv")
+    assert said == [
+        "pipe.csv is a device or a pipe, not a file; save what it holds as a file first.",
+        "folder.csv is a folder; choose the files in it.",
+    ]
 
 
 def test_long_words_at_a_large_size_stand_below_each_other(
