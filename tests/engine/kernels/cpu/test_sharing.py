@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,9 @@ from engine.gguf import open_model
 from engine.gguf.tensor_types import TensorType
 from engine.kernels.backend import SequenceSlice
 from engine.kernels.cpu import CpuBackend
+from engine.kernels.cpu.control import ROW_WAITS
+from engine.kernels.cpu.jit import KernelSource
+from engine.kernels.cpu.lowering import LoweredOp, assemble
 from engine.kernels.cpu.lowering.sharing import share_memory
 from engine.kernels.cpu.memory import Memory
 from engine.model import load_plan
@@ -92,3 +98,13 @@ def test_a_step_reads_nothing_that_it_did_not_write(name: str, tmp_path: Path) -
             del plan
     np.testing.assert_array_equal(results[1], results[0])
     np.testing.assert_array_equal(results[2], results[0])
+
+
+def test_an_op_waits_for_whoever_still_needs_what_it_replaces() -> None:
+    source = KernelSource("norm", "rms_norm")
+    reads_gate = LoweredOp(source, {}, frozenset({GATE}), frozenset({UP}), "tokens")
+    writes_down = LoweredOp(source, {}, frozenset(), frozenset({DOWN}), "tokens")
+    in_its_place = replace(writes_down, replaces=frozenset({GATE}))
+    kernels: Any = {source: SimpleNamespace(address=1)}
+    assert assemble([reads_gate, writes_down], kernels)[:, ROW_WAITS].tolist() == [0, 0]
+    assert assemble([reads_gate, in_its_place], kernels)[:, ROW_WAITS].tolist() == [0, 1]
