@@ -6,7 +6,6 @@ done, and when the person scrolls up to them.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.chat.conversation import MessageView
 from app.chat.following_area import FollowingArea
+from app.chat.keyboard_order import KeyboardOrder
 from app.chat.message_kinds import make_message, pass_on
 from app.chat.reading_column import ReadingColumn
 from app.theme import Theme
@@ -74,6 +74,7 @@ class AliveMessages(FollowingArea):
         self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
         self._grow.setInterval(_GROW_EVERY_MS)
         self._grow.timeout.connect(self._on_grow)
+        self._keyboard_order = KeyboardOrder(self)
         self._column = ReadingColumn(theme)
         self.setWidget(self._column)
         self.verticalScrollBar().valueChanged.connect(self._on_value)
@@ -105,16 +106,8 @@ class AliveMessages(FollowingArea):
             self._grow.start(_GROW_EVERY_MS)
 
     def order_for_keyboard(self) -> None:
-        """Let Tab go through the messages from top to bottom, through each one's parts and last its actions.
-
-        Qt's order is that in which widgets were made: messages from the last one up, cards while they stream. It is
-        put right when somebody presses Tab, so that making messages does not wait for it.
-        """
-        order: list[QWidget] = [self]
-        for message in self._widgets:
-            order += [message, *message.keyboard_parts()]
-        for before, after in itertools.pairwise(order):
-            QWidget.setTabOrder(before, after)
+        """Let Tab go through the messages from top to bottom; to be called when it is pressed."""
+        self._keyboard_order.put_right(self._widgets)
 
     # ------------------------------------------------------------------------------------------ making
 

@@ -71,6 +71,7 @@ class MessageWidget(QWidget):
         self._has_focus_inside = False
         self._is_last = False
         self._context_line: ContextLine | None = None
+        self._keyboard_parts: list[QWidget] | None = None
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAttribute(Qt.WidgetAttribute.WA_StaticContents)
@@ -87,12 +88,28 @@ class MessageWidget(QWidget):
             self.update()  # the frame around it
 
     def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.LayoutRequest and height_at(self, self.width()) != self.height():
-            self.grown.emit(self)  # first the height, then what is in it: nothing is squeezed meanwhile
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._keyboard_parts = None
+            if height_at(self, self.width()) != self.height():
+                self.grown.emit(self)  # first the height, then what is in it: nothing is squeezed meanwhile
         return super().event(event)
 
-    def keyboard_parts(self) -> list[QWidget]:
-        """What the keyboard reaches in it now, as it is read: the foot's actions are last."""
+    @property
+    def knows_keyboard_parts(self) -> bool:
+        """Whether ``keyboard_parts`` need not be looked for: nothing has been laid out anew since they were."""
+        return self._keyboard_parts is not None
+
+    def forget_keyboard_parts(self) -> None:
+        """Look for them anew the next time."""
+        self._keyboard_parts = None
+
+    def keyboard_parts(self) -> Sequence[QWidget]:
+        """What the keyboard reaches in it, as it is read: the foot's actions are last."""
+        if self._keyboard_parts is None:
+            self._keyboard_parts = self._find_keyboard_parts()
+        return self._keyboard_parts
+
+    def _find_keyboard_parts(self) -> list[QWidget]:
         parts: list[QWidget] = [
             part
             for kind in (QAbstractButton, QAbstractScrollArea)  # most widgets are neither: faster

@@ -175,6 +175,38 @@ def test_tab_goes_through_the_messages_as_they_are_read(
     assert QApplication.focusWidget() is parts[-1], "back from the composer one is at the end, not at the beginning"
 
 
+def test_tab_finds_its_way_through_many_messages_and_what_has_come_since(
+    window: MainWindow, fake: FakeController, qtbot: QtBot
+) -> None:
+    transcript = window.chat_page.transcript
+    fake.new_conversation()
+    for number in range(10):
+        fake.add(Role.USER, f"question {number}")
+        fake.add(Role.ASSISTANT, f"```py\nx = {number}\n```\n")
+    qtbot.waitUntil(lambda: len(transcript.widgets) == len(fake.current_messages))
+    window.activateWindow()
+    transcript.setFocus()
+    qtbot.keyClick(transcript, Qt.Key.Key_Tab)
+    assert QApplication.focusWidget() is transcript.widgets[0]
+    known = [widget for widget in transcript.widgets if widget.knows_keyboard_parts]
+    assert len(known) < len(transcript.widgets) // 2, "what is far from the focus waits for the next turns"
+    qtbot.waitUntil(lambda: all(widget.knows_keyboard_parts for widget in transcript.widgets))
+    message_id = fake.begin_answer()
+    fake.push(message_id, "```py\nprint(1)\n```\n\nand\n\n```py\nprint(2)\n```\n")
+    fake.end_answer(message_id)
+    qtbot.waitUntil(lambda: len(transcript.widgets[-1].findChildren(CodeCard)) == 2)
+    window.chat_page.composer.edit.setFocus()
+    names = []
+    while QApplication.focusWidget() is not transcript.widgets[-1]:
+        qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab, Qt.KeyboardModifier.ShiftModifier)
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        assert transcript.widgets[-1].isAncestorOf(focus) or focus is transcript.widgets[-1]
+        names.append(focus.accessibleName())
+        qtbot.wait(1)
+    assert names[-5:-1] == ["Save the code as a file", "Copy the code"] * 2
+
+
 def test_focus_is_seen(window: MainWindow, qtbot: QtBot) -> None:
     window.activateWindow()
     for widget in (window.sidebar._new, window.bar.model_button, window.sidebar._search):
