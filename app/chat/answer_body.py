@@ -8,9 +8,10 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
-from app.chat.block_views import ProseView, TableView
+from app.chat.block_views import ProseView
 from app.chat.blocks import Block, BlockKind, BlockStream, as_prose
 from app.chat.code_card import CodeCard
+from app.chat.table_view import TableView
 from app.chat.text_view import TextView
 from app.chat.view_stock import NUM_AT_REST, VIEWS, View, ViewStock, stock_around
 from app.theme import Theme

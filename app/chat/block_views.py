@@ -1,25 +1,17 @@
-"""The widgets that show prose, which grows at its end, and tables."""
+"""The widget that shows prose, which grows at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRect, QRectF, Qt
-from PySide6.QtGui import (
-    QPainter,
-    QTextBlockFormat,
-    QTextCursor,
-    QTextTable,
-)
-from PySide6.QtWidgets import (
-    QTextBrowser,
-    QWidget,
-)
+from PySide6.QtCore import QRect, QRectF
+from PySide6.QtGui import QPainter, QTextBlock, QTextCursor
+from PySide6.QtWidgets import QWidget
 
 from app.chat.blocks import Block, displayable
 from app.chat.maths import Formula
 from app.chat.maths_text import replace_formula, shared_setter
-from app.chat.prose import IS_RULE, QUOTE_LEVEL, ProseWriter, TableRow, table_rows
+from app.chat.prose import IS_RULE, QUOTE_LEVEL, QUOTE_PX, ProseWriter
 from app.chat.text_view import TextView
 from app.theme import Theme
 from app.translation import tr
@@ -74,10 +66,9 @@ class ProseView(TextView):
     def _paint_marks(self, painter: QPainter, visible: QRect) -> None:
         """The stripes beside quotes, and rules."""
         layout = self.document().documentLayout()
-        px = self._theme.px
-        block = self.document().begin()
+        block, above = self.document().begin(), 0
         while block.isValid():
-            level, is_rule = block.blockFormat().property(QUOTE_LEVEL), block.blockFormat().property(IS_RULE)
+            level, is_rule = _quote_level(block), block.blockFormat().property(IS_RULE)
             if level or is_rule:
                 box = layout.blockBoundingRect(block)
                 if box.top() > visible.bottom():
@@ -85,75 +76,31 @@ class ProseView(TextView):
                 if is_rule:
                     line = QRectF(0, round(box.center().y()), self.viewport().width(), 1)
                     painter.fillRect(line, self._theme.colour("hairline"))
-                for index in range(int(level or 0)):
-                    stripe = QRectF(px(16) * index, box.top(), px(3), box.height())
+                below = _quote_level(block.next())
+                for index in range(level):
+                    stripe = self._stripe(block, index, goes_on=below > index, begins=above <= index)
                     painter.fillRect(stripe, self._theme.colour("hairline"))
-            block = block.next()
+            block, above = block.next(), level
+
+    def _stripe(self, block: QTextBlock, index: int, *, goes_on: bool, begins: bool) -> QRectF:
+        """The line beside a block of a quote, from its first line of text, or what is above, to the next block."""
+        px, layout = self._theme.px, self.document().documentLayout()
+        left: float = px(QUOTE_PX) * index
+        if block.blockFormat().rightMargin():  # a quote that is read from right to left
+            left = self.viewport().width() - px(3) - left
+        top, lines = layout.blockBoundingRect(block).top(), block.layout()
+        if goes_on:
+            bottom = layout.blockBoundingRect(block.next()).top()
+        else:
+            bottom = top + lines.lineAt(lines.lineCount() - 1).rect().bottom()
+        if begins:
+            top += lines.lineAt(0).rect().top()
+        return QRectF(left, top, px(3), bottom - top)
+
+
+def _quote_level(block: QTextBlock) -> int:
+    return int(block.blockFormat().property(QUOTE_LEVEL) or 0) if block.isValid() else 0
 
 
 def _has_marks(blocks: Sequence[Block]) -> bool:
     return any(token.type in {"blockquote_open", "hr"} for block in blocks for token in block.tokens)
-
-
-class TableView(TextView):
-    """One table; scrolls sideways when its columns do not fit."""
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(theme, parent)
-        self._writer = ProseWriter(theme)
-        self._num_columns = 1
-        self._table: QTextTable | None = None
-        self._shown: list[list[tuple[str, str]]] = []  # the source of its cells, and their styles
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        self.setAccessibleName(tr("Table"))
-        shared_setter().was_set.connect(self._on_formula)
-
-    def set_block(self, block: Block) -> None:
-        """Show the table of ``block``; rows that stand there already are not written again."""
-        rows = table_rows(block.tokens) or [[]]
-        shown = [[(token.content, style) for token, style in row] for row in rows]
-        cursor = QTextCursor(self.document())
-        cursor.beginEditBlock()
-        if self._table is None or shown[0] != self._shown[0]:
-            self._table, first = self._make_table(cursor, rows), 0
-        else:
-            same = (before == after for before, after in zip(self._shown, shown))
-            num_both = min(len(shown), len(self._shown))
-            first = next((index for index, is_same in enumerate(same) if not is_same), num_both)
-            if (num_more := len(shown) - len(self._shown)) > 0:
-                self._table.appendRows(num_more)
-            elif num_more < 0:
-                self._table.removeRows(len(shown), -num_more)
-            if num_more:
-                first = min(first, num_both - 1)  # the row that was the last one, or is it now, has another rim
-        self._shown = shown
-        for index in range(first, len(rows)):
-            self._writer.write_row(self._table, index, rows[index], is_last=index == len(rows) - 1)
-        cursor.endEditBlock()
-        self.rest_cursor()
-        self.updateGeometry()
-
-    def _make_table(self, cursor: QTextCursor, rows: Sequence[TableRow]) -> QTextTable:
-        self._table = None
-        cursor.select(QTextCursor.SelectionType.Document)
-        cursor.removeSelectedText()
-        self._num_columns = max(1, max(map(len, rows)))
-        table = self._writer.make_table(cursor, len(rows), self._num_columns)
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        after = QTextBlockFormat()
-        after.setLineHeight(1, int(QTextBlockFormat.LineHeightTypes.FixedHeight.value))
-        cursor.setBlockFormat(after)
-        return table
-
-    def _on_formula(self, formula: Formula) -> None:
-        if replace_formula(self.document(), formula, self._theme):
-            self.updateGeometry()
-
-    def _measure(self, width: int) -> int:
-        wanted = self._num_columns * self._theme.px(84)
-        if wanted > width > 0:
-            self.setLineWrapMode(QTextBrowser.LineWrapMode.FixedPixelWidth)
-            self.setLineWrapColumnOrWidth(wanted)
-        else:
-            self.setLineWrapMode(QTextBrowser.LineWrapMode.WidgetWidth)
-        return super()._measure(width) + (self._theme.px(12) if wanted > width else 0)

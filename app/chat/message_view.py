@@ -17,7 +17,7 @@ from app.chat.conversation import MessageView
 from app.chat.message_actions import MessageAction
 from app.chat.message_editor import MessageEditor
 from app.chat.message_foot import MessageFoot
-from app.chat.selection import mime_data, selection_around, whole
+from app.chat.selection import mime_data, selection_around
 from app.chat.text_view import TextView
 from app.storage.records import MessageStatus
 from app.theme import Theme
@@ -164,7 +164,7 @@ class MessageWidget(QWidget):
 
     def copy(self) -> None:
         """Put the message on the clipboard: as it looks for rich text, as it was written for plain text."""
-        data = mime_data([whole(text) for text in self.texts])
+        data = mime_data([text.whole_cursor() for text in self.texts])
         data.setText(self.current_view.record.content)
         QGuiApplication.clipboard().setMimeData(data)
 

@@ -1,4 +1,4 @@
-"""Writes prose and tables into a ``QTextDocument`` with a cursor: no HTML parser, no images, no resources.
+"""Writes prose into a ``QTextDocument`` with a cursor: no HTML parser, no images, no resources.
 
 Raw HTML is text by construction, and an image is a link that shows its address, so rendering cannot reach the
 network. Knows tokens and the theme; not messages.
@@ -19,16 +19,13 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextCursor,
     QTextFormat,
-    QTextLength,
     QTextList,
     QTextListFormat,
-    QTextTable,
-    QTextTableCellFormat,
-    QTextTableFormat,
 )
 
 from app.chat.blocks import displayable
 from app.chat.maths_text import write_formula
+from app.chat.reading_direction import direction_inside, direction_of_inline
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.label import plain_tooltip
@@ -42,6 +39,10 @@ QUOTE_LEVEL = int(QTextFormat.Property.UserProperty) + 1
 IS_RULE = int(QTextFormat.Property.UserProperty) + 2
 """Block property: the block is a horizontal rule, which the view paints."""
 
+MAX_LEVELS = 8
+"""Lists and quotes that stand deeper in one another are indented no further: their text would have no room."""
+QUOTE_PX = 16
+"""The indent of a quote."""
 LINE_PX = 22
 """The least distance of two lines of text, for the design's 14 px."""
 _HEADING_PX = {"h1": 18.0, "h2": 16.5, "h3": 15.0}
@@ -53,6 +54,7 @@ class _Item:
     """One list the writer stands in; ``is_fresh`` until the item's first block is written."""
 
     format: QTextListFormat
+    direction: Qt.LayoutDirection | None
     list: QTextList | None = None
     is_tight: bool = True
     is_fresh: bool = False
@@ -62,53 +64,43 @@ class _Item:
 class _State:
     lists: list[_Item] = field(default_factory=list)
     quotes: int = 0
-
-
-TableRow = list[tuple["Token", str]]
-"""The cells of a row: the token of what is inside, and the style that has its alignment."""
-
-
-def table_rows(tokens: Sequence[Token]) -> list[TableRow]:
-    """The rows of a table's tokens, its head first."""
-    rows: list[TableRow] = []
-    alignment = ""
-    for token in tokens:
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type in {"th_open", "td_open"}:
-            alignment = str(token.attrGet("style") or "")
-        elif token.type == "inline":
-            rows[-1].append((token, alignment))
-    return rows
+    is_rtl_quote: bool = False  # the outermost one
 
 
 class ProseWriter:
-    """Appends prose blocks at a cursor in the theme's colours."""
+    """Appends prose blocks at a cursor in the theme's colours.
+
+    Attributes:
+        plain: the looks of a text without marks.
+    """
 
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
-        self._plain = QTextCharFormat()
-        self._plain.setFont(theme.font())
-        self._plain.setForeground(QBrush(theme.colour("text")))
+        self.plain = QTextCharFormat()
+        self.plain.setFont(theme.font())
+        self.plain.setForeground(QBrush(theme.colour("text")))
 
     def write(self, cursor: QTextCursor, tokens: Sequence[Token], *, is_first: bool) -> None:
         """Write the tokens of one or more blocks; ``is_first`` when the document is still empty."""
         state = _State()
         heading = ""
         use_existing = is_first
-        for token in tokens:
+        for position, token in enumerate(tokens):
             kind = token.type
             if kind in {"bullet_list_open", "ordered_list_open"}:
-                state.lists.append(_Item(self._list_format(token, len(state.lists))))
+                direction = direction_inside(tokens, position)
+                state.lists.append(_Item(_list_format(token, len(state.lists), direction), direction))
             elif kind in {"bullet_list_close", "ordered_list_close"}:
                 state.lists.pop()
             elif kind == "list_item_open":
                 state.lists[-1].is_fresh = True
             elif kind == "list_item_close" and state.lists[-1].is_fresh:
                 self._begin(cursor, state, use_existing=use_existing)
-                cursor.insertText("\u200b", self._plain)  # an empty item still has its marker
+                cursor.insertText("\u200b", self.plain)  # an empty item still has its marker
                 use_existing = False
             elif kind == "blockquote_open":
+                if not state.quotes:
+                    state.is_rtl_quote = direction_inside(tokens, position) == Qt.LayoutDirection.RightToLeft
                 state.quotes += 1
             elif kind == "blockquote_close":
                 state.quotes -= 1
@@ -119,13 +111,15 @@ class ProseWriter:
             elif kind == "paragraph_open" and state.lists:
                 state.lists[-1].is_tight = token.hidden
             elif kind == "inline":
-                self._begin(cursor, state, heading=heading, use_existing=use_existing)
+                direction = direction_of_inline(token)
+                self._begin(cursor, state, heading=heading, use_existing=use_existing, direction=direction)
                 self.write_inline(cursor, token.children or (), self._base_format(heading, state))
                 use_existing = False
             elif kind in {"fence", "code_block"}:
                 for line in token.content.removesuffix("\n").split("\n"):
-                    self._begin(cursor, state, use_existing=use_existing, is_code=True)
-                    cursor.insertText(displayable(line) or "\u200b", self._code_format(self._plain))
+                    ltr = Qt.LayoutDirection.LeftToRight
+                    self._begin(cursor, state, use_existing=use_existing, is_code=True, direction=ltr)
+                    cursor.insertText(displayable(line) or "\u200b", self._code_format(self.plain))
                     use_existing = False
             elif kind == "math_block":
                 self._begin(cursor, state, use_existing=use_existing, is_centred=True)
@@ -134,7 +128,7 @@ class ProseWriter:
                 use_existing = False
             elif kind == "hr":
                 self._begin(cursor, state, use_existing=use_existing, is_rule=True)
-                cursor.insertText("\u200b", self._plain)
+                cursor.insertText("\u200b", self.plain)
                 use_existing = False
 
     def write_inline(self, cursor: QTextCursor, tokens: Sequence[Token], base: QTextCharFormat) -> None:
@@ -160,28 +154,6 @@ class ProseWriter:
             elif token.content:
                 self._write_text(cursor, token.content, formats[-1])
 
-    def make_table(self, cursor: QTextCursor, num_rows: int, num_columns: int) -> QTextTable:
-        """Put an empty table into an empty document."""
-        return cursor.insertTable(num_rows, num_columns, self._table_format())
-
-    def write_row(self, table: QTextTable, index: int, cells: TableRow, *, is_last: bool) -> None:
-        """Write a row of a table, in place of what it holds; the first one is the head."""
-        for column, (token, style) in enumerate(cells):
-            cell = table.cellAt(index, column)
-            cell.setFormat(self._cell_format(is_last_row=is_last))
-            inside = cell.firstCursorPosition()
-            inside.setPosition(cell.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor)
-            inside.removeSelectedText()
-            block = QTextBlockFormat()
-            block.setAlignment(_alignment(style))
-            block.setLineHeight(self._theme.px(LINE_PX), _AT_LEAST)
-            inside.setBlockFormat(block)
-            text = QTextCharFormat(self._plain)
-            if index == 0:
-                text.setFontWeight(QFont.Weight.DemiBold)
-                text.setForeground(QBrush(self._theme.colour("muted")))
-            self.write_inline(inside, token.children or (), text)
-
     # ------------------------------------------------------------------------------------------ blocks
 
     def _begin(
@@ -194,10 +166,11 @@ class ProseWriter:
         is_rule: bool = False,
         is_code: bool = False,
         is_centred: bool = False,
+        direction: Qt.LayoutDirection | None = None,
     ) -> None:
         px = self._theme.px
         block = QTextBlockFormat()
-        block.setLineHeight(self._theme.px(LINE_PX), _AT_LEAST)
+        block.setLineHeight(self._theme.px(LINE_PX), AT_LEAST)
         block.setBottomMargin(px(9))
         if heading:
             block.setTopMargin(0 if use_existing else px(9))
@@ -206,12 +179,12 @@ class ProseWriter:
         if is_code:
             block.setBackground(QBrush(self._theme.colour("code")))
             block.setBottomMargin(0)
-            block.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         if is_centred:
             block.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         if state.quotes:
-            block.setLeftMargin(px(16) * state.quotes)
-            block.setProperty(QUOTE_LEVEL, state.quotes)
+            level = min(state.quotes, MAX_LEVELS)
+            (block.setRightMargin if state.is_rtl_quote else block.setLeftMargin)(px(QUOTE_PX) * level)
+            block.setProperty(QUOTE_LEVEL, level)
         if is_rule:
             block.setProperty(IS_RULE, True)
         item = state.lists[-1] if state.lists else None
@@ -220,12 +193,16 @@ class ProseWriter:
             if item.is_tight and not is_code:
                 block.setBottomMargin(px(3))
             if not starts_item:
-                block.setIndent(len(state.lists))
+                block.setIndent(min(len(state.lists), MAX_LEVELS))
+            elif not is_code:
+                direction = item.direction  # the markers of a list stand on one side
+        if direction is not None:
+            block.setLayoutDirection(direction)
         if use_existing:
             cursor.setBlockFormat(block)
-            cursor.setBlockCharFormat(self._plain)
+            cursor.setBlockCharFormat(self.plain)
         else:
-            cursor.insertBlock(block, self._plain)
+            cursor.insertBlock(block, self.plain)
         if item is not None and starts_item:
             item.is_fresh = False
             if item.list is None:
@@ -233,45 +210,10 @@ class ProseWriter:
             else:
                 item.list.add(cursor.block())
 
-    def _list_format(self, token: Token, depth: int) -> QTextListFormat:
-        result = QTextListFormat()
-        result.setIndent(depth + 1)
-        if token.type == "ordered_list_open":
-            result.setStyle(QTextListFormat.Style.ListDecimal)
-            start = token.attrGet("start")
-            if isinstance(start, int) and start > 1:
-                result.setStart(min(start, 1_000_000))
-        else:
-            result.setStyle(QTextListFormat.Style.ListDisc)
-        return result
-
-    def _table_format(self) -> QTextTableFormat:
-        result = QTextTableFormat()
-        result.setBorderCollapse(True)
-        result.setBorder(0)
-        result.setCellSpacing(0)
-        result.setCellPadding(self._theme.px(6))
-        result.setMargin(0)
-        result.setWidth(QTextLength(QTextLength.Type.PercentageLength, 100))
-        return result
-
-    def _cell_format(self, *, is_last_row: bool) -> QTextTableCellFormat:
-        result = QTextTableCellFormat()
-        px = self._theme.px
-        result.setTopPadding(px(5))
-        result.setBottomPadding(px(9))
-        result.setLeftPadding(px(8))
-        result.setRightPadding(px(12))
-        if not is_last_row:
-            result.setBottomBorder(1)
-            result.setBottomBorderStyle(_SOLID)
-            result.setBottomBorderBrush(QBrush(self._theme.colour("hairline")))
-        return result
-
     # ------------------------------------------------------------------------------------------ characters
 
     def _base_format(self, heading: str, state: _State) -> QTextCharFormat:
-        result = QTextCharFormat(self._plain)
+        result = QTextCharFormat(self.plain)
         if heading:
             result.setFont(self._theme.font(_HEADING_PX.get(heading, 14.0), weight=QFont.Weight.DemiBold))
         if state.quotes:
@@ -330,11 +272,20 @@ def image_text(token: Token) -> str:
     return displayable(tr("[image] {description}{address}", description=description, address=address))
 
 
-def _alignment(style: str) -> Qt.AlignmentFlag:
-    if "right" in style:
-        return Qt.AlignmentFlag.AlignRight
-    return Qt.AlignmentFlag.AlignHCenter if "center" in style else Qt.AlignmentFlag.AlignLeft
+def _list_format(token: Token, depth: int, direction: Qt.LayoutDirection | None) -> QTextListFormat:
+    result = QTextListFormat()
+    result.setIndent(min(depth + 1, MAX_LEVELS))
+    if token.type == "ordered_list_open":
+        result.setStyle(QTextListFormat.Style.ListDecimal)
+        if direction == Qt.LayoutDirection.RightToLeft:  # Qt turns both round, and then draws the whole so
+            result.setNumberPrefix(".")
+            result.setNumberSuffix("")
+        start = token.attrGet("start")
+        if isinstance(start, int) and start > 1:
+            result.setStart(min(start, 1_000_000))
+    else:
+        result.setStyle(QTextListFormat.Style.ListDisc)
+    return result
 
 
-_AT_LEAST = int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value)
-_SOLID = QTextTableFormat.BorderStyle.BorderStyle_Solid
+AT_LEAST = int(QTextBlockFormat.LineHeightTypes.MinimumHeight.value)

@@ -82,7 +82,7 @@ class TextSelection(QObject):
 
     def mime_data(self) -> QMimeData:
         """What is selected, as plain and as rich text."""
-        return mime_data([view.textCursor() for view in self.views])
+        return mime_data([view.selected_cursor() for view in self.views])
 
     def copy(self) -> None:
         """Put what is selected on the clipboard."""
@@ -152,13 +152,6 @@ def mime_data(cursors: Sequence[QTextCursor]) -> QMimeData:
     return data
 
 
-def whole(view: TextView) -> QTextCursor:
-    """A cursor that has all of a text selected."""
-    cursor = QTextCursor(view.document())
-    cursor.select(QTextCursor.SelectionType.Document)
-    return cursor
-
-
 def selected_text(cursor: QTextCursor) -> str:
     """The plain text that a cursor has selected, with formulas as their source."""
     from app.chat.maths_text import SOURCE, fragments
@@ -180,7 +173,7 @@ def selected_text(cursor: QTextCursor) -> str:
 
 
 def _markdown(view: TextView) -> str:
-    return view.selected_markdown() or QTextDocumentFragment(view.textCursor()).toMarkdown().strip()
+    return view.selected_markdown() or QTextDocumentFragment(view.selected_cursor()).toMarkdown().strip()
 
 
 def _end(view: TextView) -> int:

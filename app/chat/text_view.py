@@ -154,7 +154,17 @@ class TextView(QTextBrowser):
         event.ignore()  # the message has one menu for all of its texts
 
     def createMimeDataFromSelection(self) -> QMimeData:
-        return mime_data([self.textCursor()])
+        return mime_data([self.selected_cursor()])
+
+    def selected_cursor(self) -> QTextCursor:
+        """A cursor that has selected what is selected here, as it is to be copied."""
+        return self.textCursor()
+
+    def whole_cursor(self) -> QTextCursor:
+        """A cursor that has all of the text selected, as it is to be copied."""
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        return cursor
 
     def selected_markdown(self) -> str:
         """What is selected as Markdown, where that is not what its looks say; else ""."""

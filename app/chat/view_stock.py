@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QWidget
 
-from app.chat.block_views import ProseView, TableView
+from app.chat.block_views import ProseView
 from app.chat.blocks import BlockKind
 from app.chat.code_card import CodeCard
+from app.chat.table_view import TableView
 from app.theme import Theme
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.answer import Answer
 from app.chat.answer_body import AnswerBody
-from app.chat.block_views import ProseView, TableView
+from app.chat.block_views import ProseView
 from app.chat.blocks import BlockStream, parse_blocks
 from app.chat.code_card import CodeCard
 from app.chat.conversation import MessageView
 from app.chat.message_actions import ANSWER_ACTIONS, WORDS, MessageAction
-from app.chat.prose import ProseWriter
 from app.chat.reasoning_fold import ReasoningFold
+from app.chat.table_view import TableView, TableWriter
 from app.chat.tool_card import ToolCard
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
@@ -92,9 +92,9 @@ def test_rows_of_a_table_that_stand_are_not_written_again(
 ) -> None:
     body.push("| a |\n|--|\n" + "".join(f"| {number} |\n" for number in range(20)))
     written: list[int] = []
-    write = ProseWriter.write_row
+    write = TableWriter.write_row
     monkeypatch.setattr(
-        ProseWriter,
+        TableWriter,
         "write_row",
         lambda writer, table, index, cells, *, is_last: (
             written.append(index),

@@ -4,14 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QTextDocument
+from PySide6.QtGui import QImage, QTextDocument
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer import Answer
+from app.chat.block_views import ProseView
+from app.chat.blocks import parse_blocks
 from app.chat.composer import Composer
 from app.chat.conversation import MessageView
 from app.chat.own_message import OwnMessage
+from app.chat.table_view import TableView
 from app.chat.tool_result import ToolResult
 from app.storage.records import MessageRecord
 from app.theme import Theme
@@ -76,3 +79,116 @@ def test_thoughts_and_answers_have_their_direction_and_code_stays(theme: Theme, 
     assert prose == [LEFT, RIGHT, RIGHT]
     assert {*code, *other, *arguments} == {LEFT}
     assert title == [LEFT], "its first word is the interface's"
+
+
+def _prose(theme: Theme, qtbot: QtBot, source: str) -> ProseView:
+    view = ProseView(theme)
+    qtbot.addWidget(view)
+    view.resize(400, 300)
+    view.update_blocks(parse_blocks(source), [])
+    return view
+
+
+def test_code_and_formulas_say_nothing_of_the_text_around_them(theme: Theme, qtbot: QtBot) -> None:
+    view = _prose(theme, qtbot, "`print` هي دالة\n\n$x$ שלום\n\n`only`\n\n# `code` عنوان")
+    assert _directions(view.document()) == [RIGHT, RIGHT, LEFT, RIGHT]
+
+
+def test_a_list_has_its_marks_on_one_side(theme: Theme, qtbot: QtBot) -> None:
+    view = _prose(theme, qtbot, "1. `x`\n2. الثاني\n3. Python\n\n- one\n- שלום\n  - שלום")
+    assert _directions(view.document()) == [RIGHT] * 3 + [LEFT] * 2 + [RIGHT]
+    block = view.document().begin()
+    assert block.textList().itemText(block) == "1.", (
+        "Qt draws it from right to left: the point is left of the number"
+    )
+    looks = block.textList().format()
+    assert (looks.numberPrefix(), looks.numberSuffix()) == (".", "")
+
+
+def test_what_goes_on_in_an_item_has_its_own_direction(theme: Theme, qtbot: QtBot) -> None:
+    view = _prose(theme, qtbot, "- مرحبا\n\n  English\n\n  ```\n  مرحبا\n  ```")
+    assert _directions(view.document()) == [RIGHT, LEFT, LEFT]
+
+
+def _columns_of(image: QImage, colour: str) -> set[int]:
+    return {
+        x for x in range(image.width()) for y in range(image.height()) if image.pixelColor(x, y).name() == colour
+    }
+
+
+@pytest.mark.parametrize(("text", "is_rtl"), [("quote", False), ("ציטוט", True), ("123\n>\n> שלום", True)])
+def test_the_line_beside_a_quote_stands_where_its_text_begins(
+    theme: Theme, qtbot: QtBot, text: str, is_rtl: bool
+) -> None:
+    view = _prose(theme, qtbot, f"> {text}")
+    view.show()
+    columns = _columns_of(view.grab().toImage(), theme.colour("hairline").name())
+    line = set(range(theme.px(3)))
+    assert columns == ({399 - x for x in line} if is_rtl else line)
+    formats = view.document().begin().blockFormat()
+    assert (formats.rightMargin() > 0, formats.leftMargin() > 0) == (is_rtl, not is_rtl)
+
+
+def _table(theme: Theme, qtbot: QtBot, source: str) -> TableView:
+    view = TableView(theme)
+    qtbot.addWidget(view)
+    view.resize(400, 300)
+    view.set_block(parse_blocks(source)[0])
+    return view
+
+
+def _cells(view: TableView) -> list[list[str]]:
+    table = view._table
+    assert table is not None
+    return [
+        [table.cellAt(row, column).firstCursorPosition().block().text() for column in range(table.columns())]
+        for row in range(table.rows())
+    ]
+
+
+RTL_TABLE = "| الاسم | العدد | ID |\n|:--|--:|:-:|\n| تفاح | 12 | a |\n| pear | 7 | b |\n"
+
+
+def test_a_table_that_is_read_from_right_to_left_has_its_columns_so(theme: Theme, qtbot: QtBot) -> None:
+    view = _table(theme, qtbot, RTL_TABLE)
+    assert _cells(view) == [["ID", "العدد", "الاسم"], ["a", "12", "تفاح"], ["b", "7", "pear"]]
+    table = view._table
+    assert table is not None
+    absolute = Qt.AlignmentFlag.AlignAbsolute
+    for row in range(3):  # whatever direction a cell has: a column stands on one side
+        sides = [table.cellAt(row, each).firstCursorPosition().blockFormat().alignment() for each in range(3)]
+        assert sides == [
+            Qt.AlignmentFlag.AlignHCenter,
+            Qt.AlignmentFlag.AlignLeft | absolute,
+            Qt.AlignmentFlag.AlignRight | absolute,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("head", "is_rtl"),
+    [("| # | الاسم | ملاحظة |", True), ("| Name | عدد | Note |", False), ("| 1 | 2 | 3 |", True)],
+)
+def test_most_cells_say_how_a_table_is_read(theme: Theme, qtbot: QtBot, head: str, is_rtl: bool) -> None:
+    view = _table(theme, qtbot, f"{head}\n|--|--|--|\n| تفاح | 12 | x |\n")
+    assert (_cells(view)[1][-1] == "تفاح") is is_rtl
+
+
+def test_a_table_turns_round_when_its_first_letters_come(theme: Theme, qtbot: QtBot) -> None:
+    head = "| 1 | 2 |\n|--|--|\n"
+    view = _table(theme, qtbot, head)
+    view.set_block(parse_blocks(head + "| שלום | 3 |\n")[0])
+    assert _cells(view) == [["2", "1"], ["3", "שלום"]]
+
+
+def test_a_table_is_copied_as_it_is_read(theme: Theme, qtbot: QtBot) -> None:
+    view = _table(theme, qtbot, RTL_TABLE)
+    view.selectAll()
+    data = view.createMimeDataFromSelection()
+    assert data.text().split() == ["الاسم", "العدد", "ID", "تفاح", "12", "a", "pear", "7", "b"]
+    html = data.html()
+    assert html.index("الاسم") < html.index("العدد") < html.index(">ID<")
+    cursor = view.textCursor()
+    cursor.setPosition(view._table.cellAt(1, 0).firstPosition())  # type: ignore[union-attr]
+    cursor.setPosition(view._table.cellAt(1, 2).lastPosition(), cursor.MoveMode.KeepAnchor)  # type: ignore[union-attr]
+    view.setTextCursor(cursor)
+    assert view.createMimeDataFromSelection().text().split() == ["تفاح", "12", "a"]

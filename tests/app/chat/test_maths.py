@@ -5,10 +5,11 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer_body import AnswerBody
-from app.chat.block_views import ProseView, TableView
+from app.chat.block_views import ProseView
 from app.chat.blocks import BlockStream, parse_blocks
 from app.chat.maths import MAX_CHARACTERS, Formula, FormulaSetter, set_formula
 from app.chat.maths_text import fragments
+from app.chat.table_view import TableView
 from app.theme import Theme
 
 

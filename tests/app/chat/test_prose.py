@@ -5,9 +5,10 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QTextCursor, QTextDocument, QTextFormat, QTextTable
 from pytestqt.qtbot import QtBot
 
-from app.chat.block_views import ProseView, TableView
+from app.chat.block_views import ProseView
 from app.chat.blocks import parse_blocks
 from app.chat.prose import QUOTE_LEVEL, ProseWriter
+from app.chat.table_view import TableView
 from app.theme import Theme
 
 
@@ -80,6 +81,18 @@ def test_lists_keep_their_numbers_and_levels(theme: Theme) -> None:
     inner = block.next().next()
     assert inner.textList().format().indent() == 2
     assert inner.next().textList() is None
+
+
+def test_what_is_nested_deep_keeps_room_for_its_text(theme: Theme, qtbot: QtBot) -> None:
+    lists = "".join("  " * depth + f"- level {depth}\n" for depth in range(9))
+    document = _write(theme, f"{lists}\n{'>' * 12} deep\n")
+    block, indents = document.begin(), []
+    while block.textList() is not None:
+        indents.append(block.textList().format().indent())
+        block = block.next()
+    assert indents == [1, 2, 3, 4, 5, 6, 7, 8, 8]
+    assert block.text() == "deep"
+    assert block.blockFormat().property(QUOTE_LEVEL) == 8
 
 
 def test_quotes_and_headings_are_marked(theme: Theme) -> None:
