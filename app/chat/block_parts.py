@@ -28,6 +28,8 @@ _MAX_QUOTE_MARKS = 60  # that are written again in front of a quote's next part
 
 LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 """Lines with their ends as the parser counts them; str.splitlines knows more ends, which are characters in code."""
+_LISTS = frozenset({"bullet_list_open", "ordered_list_open"})
+_MAX_INDENT = 3  # columns; a line that begins a block further right is code
 _QUOTE_MARKS = re.compile(r" {0,3}>[> ]*")
 _JOINED = frozenset("\u200d\ufe0e\ufe0f\\`*_$[](){}<>~|&#;!")
 """Between these and their neighbours no text is parted: they make one character, or one piece of markup."""
@@ -61,7 +63,8 @@ def part(source: str, block: Block) -> tuple[int, str]:
     end = min(len(source), MAX_OPEN_CHARACTERS * len(source) // cost)
     cut = _place_to_cut(source, block, end)
     if not cut and cost > (_WHOLE if block.tokens else _WHOLE_CODE) * MAX_OPEN_CHARACTERS:
-        cut = _place_anywhere(source, len(source) - 1)
+        is_list = bool(block.tokens) and block.tokens[0].type in _LISTS
+        cut = _place_in_item(source) if is_list else _place_anywhere(source, len(source) - 1)
     return cut, _head_again(source, block, cut) if cut else ""
 
 
@@ -107,7 +110,7 @@ def _place_to_cut(source: str, block: Block, end: int) -> int:
     is_half_fence = not kind and "\n" not in source  # which may be none
     if kind in {"paragraph_open", "heading_open", "hr"} or is_half_fence:
         return place_in_text(source, end)
-    if kind in {"bullet_list_open", "ordered_list_open"}:
+    if kind in _LISTS:
         starts = [
             token.map[0]
             for token in block.tokens
@@ -119,6 +122,18 @@ def _place_to_cut(source: str, block: Block, end: int) -> int:
     if kind == "table_open" and len(_table_head(source)) < half:
         return source.rfind("\n", half, end) + 1
     return 0
+
+
+def _place_in_item(source: str) -> int:
+    """The last of the least indented lines in the second half; a deep one goes on without what makes it code."""
+    cut, least, start = 0, len(source), 0
+    for line in LINES.findall(source):
+        text = line.lstrip(" \t")
+        indent = max(len(line) - len(text), _MAX_INDENT)
+        if start > len(source) // 2 and text.strip() and indent <= least:
+            cut, least = start if indent == _MAX_INDENT else start + indent, indent
+        start += len(line)
+    return cut or _place_anywhere(source, len(source) - 1)
 
 
 def _place_anywhere(source: str, end: int) -> int:

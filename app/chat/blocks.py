@@ -80,6 +80,7 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     _bound_tables(parser)
     _bound_links(parser)
+    _bound_nesting(parser)
     use_maths(parser)
     return parser
 
@@ -111,6 +112,22 @@ def _bound_links(parser: MarkdownIt) -> None:
 
     parser.inline.ruler.at("link", bounded(link))
     parser.inline.ruler.at("image", bounded(image))
+
+
+def _bound_nesting(parser: MarkdownIt) -> None:
+    """Leave lists and quotes that stand too deep in others as lines of text: the parser would drop them."""
+    from markdown_it.rules_block import StateBlock, blockquote, list_block
+
+    max_level = parser.options.maxNesting - 3  # a list and its item are two levels, and a paragraph is one
+
+    def bounded(rule: Callable[[StateBlock, int, int, bool], bool]) -> Callable[[StateBlock, int, int, bool], bool]:
+        return lambda state, start_line, end_line, silent: (
+            state.level < max_level and rule(state, start_line, end_line, silent)
+        )
+
+    ends = ["paragraph", "reference", "blockquote"]  # what lists and quotes interrupt
+    parser.block.ruler.at("list", bounded(list_block), {"alt": ends})
+    parser.block.ruler.at("blockquote", bounded(blockquote), {"alt": [*ends, "list"]})
 
 
 class BlockStream:

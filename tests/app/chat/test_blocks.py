@@ -276,6 +276,18 @@ def test_what_breaks_a_line_is_shown_as_its_code_point() -> None:
     assert displayable("नमस्ते 🙂 مرحبا") == "नमस्ते 🙂 مرحبا"
 
 
+@pytest.mark.parametrize("piece", [190, 100_000])
+@pytest.mark.parametrize(("indent", "mark"), [("  ", "-"), ("   ", "1."), (">", ">"), ("> ", "-")])
+def test_of_what_is_nested_deep_every_line_is_shown_as_text(indent: str, mark: str, piece: int) -> None:
+    source = "".join(f"{indent * depth}{mark} level{depth} {'word ' * 10}\n" for depth in range(150))
+    blocks = _streamed(source, [piece])
+    assert {block.kind for block in blocks} == {BlockKind.PROSE}
+    tokens = [token for block in blocks for token in block.tokens]
+    assert not any(token.type == "code_block" for token in tokens)
+    words = " ".join(token.content for token in tokens if token.type == "inline").split()
+    assert [word for word in words if "level" in word] == [f"level{depth}" for depth in range(150)]
+
+
 @pytest.mark.parametrize("unit", ["word\n", "**b** ", "`c` ", "- item\n", "12. item\n", "> quoted\n", "[a](b) "])
 def test_no_piece_of_any_text_has_much_to_parse_and_write(unit: str) -> None:
     stream = BlockStream()
