@@ -53,7 +53,7 @@ def make_prompt(
         return Prompt(encode(model, rendered.segments), rendered, dropped)
 
     def count_tokens(text: str) -> int:
-        least = tokenizer.least_num_tokens(len(text))
+        least = tokenizer.least_num_tokens([text])
         return least if least >= context_length else len(tokenizer.encode(text))
 
     if policy is not ContextPolicy.KEEP_RECENT:
@@ -101,7 +101,7 @@ def _fits_without_turns(model: LoadedModel, messages: Sequence[Message], tools: 
 
 def encode(model: LoadedModel, segments: Sequence[tuple[str, bool]]) -> list[int]:
     """Tokens of a prompt; one that cannot fit is refused by its length, before it is tokenized for seconds."""
-    num_least = model.tokenizer.least_num_tokens(sum(len(text) for text, _ in segments))
+    num_least = model.tokenizer.least_num_tokens(text for text, _ in segments)
     if num_least >= model.info.context_length:
         raise ContextOverflowError(num_least, model.info.context_length, is_least=True)
     return model.tokenizer.encode_prompt(segments)

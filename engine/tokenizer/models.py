@@ -68,11 +68,12 @@ def _byte_tokens(vocabulary: Vocabulary) -> dict[int, int]:
     return {value: token_id for value, token_id in values if value is not None}
 
 
-def has_all_bytes(vocabulary: Vocabulary) -> bool:
-    """Whether every text has tokens, so that none of it is lost."""
+def kept_bytes(vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
+    """(256,) bool: the bytes of a text that have a token in any case, so that they cannot be lost."""
     if vocabulary.model == "gpt2" and vocabulary.pre != "gemma4":
-        return all(character in vocabulary.tokens for character in alphabet().values())
-    return len(_byte_tokens(vocabulary)) == 256
+        characters = alphabet()
+        return np.array([characters[byte] in vocabulary.tokens for byte in range(256)])
+    return np.full(256, len(_byte_tokens(vocabulary)) == 256)
 
 
 def _read_merges(metadata: Metadata, vocabulary: Vocabulary, tokens: TokenTable) -> Merges:

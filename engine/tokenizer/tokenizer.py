@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.gguf import Metadata
 from engine.tokenizer.byte_level import text_to_bytes
@@ -23,7 +24,7 @@ from engine.tokenizer.models import (
     build_gemma4,
     build_sentencepiece,
     byte_value,
-    has_all_bytes,
+    kept_bytes,
     refuse_unsupported,
 )
 from engine.tokenizer.pre_tokenizers import PRE_TOKENIZERS, recognise_pre_tokenizer
@@ -59,7 +60,7 @@ class Tokenizer:
         add_eos: bool = False,
         add_space_prefix: bool = False,
         trims_after: Iterable[str] = (),
-        has_all_bytes: bool = False,
+        kept: npt.NDArray[np.bool_] | None = None,
         notice: str | None = None,
     ) -> None:
         """``encode`` takes text without special tokens; see ``load_tokenizer`` for the rest."""
@@ -74,9 +75,11 @@ class Tokenizer:
         self._vocabulary = vocabulary
         self._encode = EncodedTexts(encode)
         self._trims_after = frozenset(trims_after)
-        # Where no text can vanish, each token stands for so many characters at most.
-        is_lossless = has_all_bytes and not self._trims_after
-        self._longest = int(vocabulary.tokens.lengths.max()) if is_lossless else 0
+        # Each token stands for so many characters at most, and for so many bytes of a byte-level vocabulary.
+        self._longest = int(vocabulary.tokens.lengths.max(initial=1))
+        texts = (*specials.control, *specials.markers, *specials.plain)
+        self._longest_bytes = max(self._longest, *(len(text.encode("utf-8")) for text in texts), 1)
+        self._kept = None if self._trims_after else kept  # what is trimmed has no tokens
         self._control_ids = frozenset(specials.control.values())
         self._is_byte_level = vocabulary.model == "gpt2"
         self._types = vocabulary.types.tolist()  # NumPy's own numbers would be 20 times slower to compare
@@ -110,9 +113,17 @@ class Tokenizer:
         self._append_text(text, ids, follows_text=True)
         return ids
 
-    def least_num_tokens(self, num_characters: int) -> int:
-        """So many tokens a text of this length has at the least, without tokenizing it."""
-        return -(-num_characters // self._longest) if self._longest else 0
+    def least_num_tokens(self, texts: Iterable[str]) -> int:
+        """So many tokens the texts have together at the least, without tokenizing them.
+
+        Where a vocabulary lacks some bytes, only those that it has are counted: the others may vanish.
+        """
+        if self._kept is None:
+            return 0
+        if self._kept.all():
+            return -(-sum(len(text) for text in texts) // self._longest)
+        data = (np.frombuffer(text.encode("utf-8", "replace"), np.uint8) for text in texts)
+        return -(-sum(int(np.count_nonzero(self._kept[each])) for each in data) // self._longest_bytes)
 
     def encode_with_specials(self, text: str) -> list[int]:
         """Ids of scaffolding: control tokens and markers are recognised; no beginning-of-text token is added."""
@@ -259,7 +270,7 @@ def load_tokenizer(metadata: Metadata) -> Tokenizer:
         add_eos=metadata.boolean(PREFIX + "add_eos_token", False),
         add_space_prefix=add_space_prefix,
         trims_after=_trimming_tokens(metadata, specials),
-        has_all_bytes=has_all_bytes(vocabulary),
+        kept=kept_bytes(vocabulary),
         notice=notice,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -28,7 +28,7 @@ class FakeTokenizer:
     def encode(self, text: str) -> list[int]:
         return [max(ALPHABET.find(letter), 25 if letter not in ALPHABET else 0) for letter in text]
 
-    def least_num_tokens(self, num_characters: int) -> int:
+    def least_num_tokens(self, texts: Iterable[str]) -> int:
         return 0
 
     def encode_prompt(self, segments: Sequence[tuple[str, bool]]) -> list[int]:

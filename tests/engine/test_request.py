@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
@@ -62,8 +63,8 @@ def test_a_call_that_the_end_cuts_off_is_given_at_the_end() -> None:
 
 def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized() -> None:
     class Tokenizer:
-        def least_num_tokens(self, num_characters: int) -> int:
-            return num_characters // 8
+        def least_num_tokens(self, texts: Iterable[str]) -> int:
+            return sum(len(text) for text in texts) // 8
 
         def encode_prompt(self, segments: object) -> list[int]:
             raise AssertionError("it is not tokenized")

@@ -426,6 +426,17 @@ def test_an_id_that_says_none_is_no_fault(tmp_path: Path) -> None:
 def test_the_length_of_a_text_bounds_its_tokens_from_below(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(tmp_path, byte_level(merges=["a b", "ab c"], control=("<|endoftext|>",)))
     text = "abc" * 1000 + "é😀 " * 100
-    assert 100 < tokenizer.least_num_tokens(len(text)) <= len(tokenizer.encode(text))
+    assert 100 < tokenizer.least_num_tokens([text]) <= len(tokenizer.encode(text))
     lossy = tokenizer_of(tmp_path, sentencepiece(["▁", "a"], **{"token_type": None}))
-    assert lossy.least_num_tokens(10**9) == 0, "characters may vanish, so length says nothing"
+    assert lossy.least_num_tokens(["a" * 1000]) == 0, "characters may vanish, so length says nothing"
+
+
+def test_a_vocabulary_without_some_bytes_bounds_by_those_it_has(tmp_path: Path) -> None:
+    metadata = byte_level(merges=["a b", "ab c"], control=("<|endoftext|>",), user_defined=("<日本語>",))
+    tokens = metadata["tokenizer.ggml.tokens"]
+    assert isinstance(tokens, list)
+    tokens[tokens.index("x")] = "unused"
+    tokenizer = tokenizer_of(tmp_path, metadata)
+    assert tokenizer.least_num_tokens(["x" * 1000]) == 0, "these vanish"
+    for text in ("abcx" * 1000, "é😀x" * 100, "<日本語>" * 100):
+        assert 10 < tokenizer.least_num_tokens([text, ""]) <= len(tokenizer.encode(text))
