@@ -60,3 +60,21 @@ def test_a_place_whose_height_follows_from_what_it_holds_ends(theme: Theme, qtbo
     state.resize(560, 200)
     state.resize(560, 600)
     assert times < 40
+
+
+def test_suggestions_make_room_for_words_that_grow(theme: Theme, qtbot: QtBot) -> None:
+    """Words are dressed, and a model gets its name, after the place has its size."""
+    state = EmptyState(theme)
+    qtbot.addWidget(state)
+    state.show_ready("a model")
+    state.resize(400, 600)
+    state.show()
+    qtbot.wait(1)
+    state.resize(400, state._column.totalHeightForWidth(400))
+    qtbot.wait(1)
+    assert not any(button.isHidden() for button in state._made)
+    state.show_ready("a model with a long name " * 12)
+    qtbot.waitUntil(lambda: any(button.isHidden() for button in state._made))
+    qtbot.wait(1)
+    for button in state._made:
+        assert button.isHidden() or button.height() >= button.sizeHint().height()
