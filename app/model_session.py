@@ -64,6 +64,7 @@ class ModelSession(QObject):
 
     Signals:
         loading(name, fraction, message), loaded(ModelInfo), failed(text), ejected(): about the model.
+        ejecting(): the model is none any more; ``ejected`` follows when its memory is free.
         entries_changed(): other models are on disk now.
         notice(text): one sentence for the person.
     """
@@ -71,6 +72,7 @@ class ModelSession(QObject):
     loading = Signal(str, float, str)
     loaded = Signal(object)
     failed = Signal(str)
+    ejecting = Signal()
     ejected = Signal()
     entries_changed = Signal()
     notice = Signal(str)
@@ -129,8 +131,11 @@ class ModelSession(QObject):
         )
 
     def eject(self) -> None:
-        """Free the model that is loaded."""
+        """Free the model that is loaded, or give up the load: that may take seconds, but it answers no more."""
+        was_loaded, self.info = self.info is not None, None
         self._client.eject()
+        if was_loaded:
+            self.ejecting.emit()
 
     def start(self, wanted: Path | None = None, *, loads_by_itself: bool = True) -> None:
         """At the app's start: load ``wanted``, or the model of the last time, or the starter.

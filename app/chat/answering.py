@@ -87,6 +87,7 @@ class Answering(QObject):
         self.reading_rate = 0.0
         session.loaded.connect(self._on_model_loaded)
         session.failed.connect(self._on_model_failed)
+        session.ejecting.connect(self._on_ejecting)
 
     @property
     def conversation_ids(self) -> set[str]:
@@ -124,11 +125,14 @@ class Answering(QObject):
         generation = Generation(conversation, message, self._collection, self.delta.emit, self, seed)
         self._begin(generation, [*unsaved, message], also)
 
-    def continue_answer(self, conversation: Conversation, message: MessageRecord) -> None:
-        """Go on with an answer at its end, in its own message."""
+    def continue_answer(
+        self, conversation: Conversation, message: MessageRecord, before: MessageRecord | None = None
+    ) -> None:
+        """Go on with an answer at its end, in its own message, which stays ``before`` when nothing comes of it."""
         message = replace(message, status=MessageStatus.STREAMING, error="", stats=None)
         conversation.update(message)
-        self._begin(Generation(conversation, message, self._collection, self.delta.emit, self), [message])
+        generation = Generation(conversation, message, self._collection, self.delta.emit, self, before=before)
+        self._begin(generation, [message])
 
     def _begin(self, generation: Generation, unsaved: Sequence[MessageRecord], also: Write | None = None) -> None:
         conversation = generation.conversation
@@ -299,8 +303,16 @@ class Answering(QObject):
                     MessageStatus.FAILED, error=tr("The model could not be loaded. {message}", message=message)
                 )
 
+    def _on_ejecting(self) -> None:
+        """What the engine has is aborted there; what it has not yet waits for no model."""
+        for generation in list(self._generations):
+            if not generation.is_submitted:
+                generation.end(MessageStatus.STOPPED)
+
     def _on_ended(self, generation: Generation) -> None:
         self._generations.remove(generation)
         self._learn_rate(generation)
         self.ended.emit(generation)
+        if generation.remark:
+            self.notice.emit(generation.remark)
         generation.deleteLater()

@@ -156,16 +156,18 @@ class Branching:
     def continue_answer(self, conversation_id: str, message_id: str) -> bool:
         """Let the model go on with an answer.
 
-        Where messages follow it already, a copy beside it goes on, so that what was said to it stays true.
+        Where messages follow it already, or it ends with a call, a copy beside it goes on, so that both stay true.
         """
         tree = self._collection.tree(conversation_id)
         if message_id not in tree or tree.message(message_id).role is not Role.ASSISTANT:
             return False
         self._answering.stop(conversation_id)
         message = tree.message(message_id)
-        if tree.has_replies(message_id):
-            message = self._copy_beside(tree, message_id, message.content)
-        self._answering.continue_answer(tree, message)
+        if tree.has_replies(message_id) or calls_of(message):
+            self._answering.continue_answer(tree, self._copy_beside(tree, message_id, message.content))
+        else:
+            before = None if message.status is MessageStatus.STREAMING else message
+            self._answering.continue_answer(tree, message, before)
         return True
 
     def branch_from(self, conversation_id: str, message_id: str, content: str) -> bool:

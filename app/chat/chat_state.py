@@ -104,7 +104,8 @@ class ChatState(QObject):
         self._session.loading.connect(self.model_loading)
         self._session.loaded.connect(self._on_model_loaded)
         self._session.failed.connect(self.model_failed)
-        self._session.ejected.connect(self._on_model_ejected)
+        for signal in (self._session.ejecting, self._session.ejected):
+            signal.connect(self._on_model_ejected)
         self._session.entries_changed.connect(self.models_changed)
         self._answering.started.connect(self._on_started)
         self._answering.delta.connect(self._on_delta)
@@ -190,6 +191,12 @@ class ChatState(QObject):
     @property
     def model_info(self) -> ModelInfo | None:
         return self._session.info
+
+    @property
+    def loading_name(self) -> str:
+        """The model that is on its way; "" for none."""
+        path = self._session.loading_path
+        return "" if path is None else self._session.name_of(path)
 
     @property
     def is_generating(self) -> bool:

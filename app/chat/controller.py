@@ -133,12 +133,12 @@ class ChatController(ChatState):
             self.notice.emit(tr("There is no message that this answer could be written anew for."))
 
     def drop_turns(self, message_id: str) -> None:
-        """Answer again without the oldest turns, and let the chat go on like that when it is full."""
+        """Answer again, or go on, without the oldest turns, and let the chat go on like that when it is full."""
         tree = self._collection.tree(self._current_id)
         if message_id not in tree:
             return
         self.set_options({**tree.record.options, "context_policy": ContextPolicy.KEEP_RECENT.value})
-        self.regenerate(message_id)
+        self._take_up(message_id)
 
     def larger_context(self, message_id: str) -> LargerContext | None:
         """What a larger context costs in which an answer that met the end goes on; None where there is none."""
@@ -160,7 +160,11 @@ class ChatController(ChatState):
             return
         self._settings.set("context_length", context_length)
         self._session.load(info.path)
-        if tree.message(message_id).status is MessageStatus.FAILED:
+        self._take_up(message_id)
+
+    def _take_up(self, message_id: str) -> None:
+        """After the context's end: an answer that could not begin is written anew, another one goes on."""
+        if self._collection.tree(self._current_id).message(message_id).status is MessageStatus.FAILED:
             self.regenerate(message_id)
         else:
             self.continue_answer(message_id)

@@ -13,11 +13,13 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.collection import ConversationCollection
 from app.chat.conversation import Conversation
+from app.chat.figures import figure
 from app.chat.tool_calls import CALLS
 from app.engine_client import RequestEvent
 from app.engine_words import told
 from app.storage.records import MessageRecord, MessageStatus, new_id
 from app.throttle import Throttle
+from app.translation import tr
 from engine.protocol import (
     Channel,
     ContextShifted,
@@ -33,6 +35,7 @@ from engine.protocol import (
 CAN_DROP_TURNS = "can_drop_turns"
 OVERFLOW_TOKENS = "overflow_tokens"  # of a prompt that does not fit into the context
 """In the figures of an answer that failed: without the conversation's oldest turns it would not have."""
+_NEEDS = (CAN_DROP_TURNS, OVERFLOW_TOKENS)
 SAVE_INTERVAL_MS = 700  # with the write itself a killed process loses less than a second
 
 
@@ -50,6 +53,7 @@ class Generation(QObject):
         is_submitted: the engine has the request.
         is_stopping: the person has stopped it; the end is on its way.
         num_prompt_tokens, num_reused_tokens, num_completion_tokens: as far as known.
+        remark: what the person is told when nothing came of going on with an answer.
 
     Signals:
         reading(computed, total, reused), ended().
@@ -68,10 +72,12 @@ class Generation(QObject):
         on_delta: Callable[[Generation, str, str], None],
         parent: QObject | None = None,
         seed: int | None = None,
+        before: MessageRecord | None = None,
     ) -> None:
         """What ``message`` holds already is gone on with; ``on_delta`` gets each piece, its channel's value first.
 
-        It is no signal, for it comes with each picture of the stream.
+        It is no signal, for it comes with each picture of the stream. ``before`` is the answer as it was, where it
+        is gone on with in its own message: it stays so when nothing comes of that.
         """
         super().__init__(parent)
         self.conversation = conversation
@@ -87,9 +93,12 @@ class Generation(QObject):
         self.num_prompt_tokens = 0
         self.num_reused_tokens = 0
         self.num_completion_tokens = 0
+        self.remark = ""
         self._is_ended = False
         self._reasoning_began_s: float | None = None
         self._reasoning_ms: float | None = None
+        self._before = before if before is not None and (before.content or before.reasoning) else None
+        self._reasoned_before_ms = figure((before.stats if before is not None else None) or {}, "reasoning_ms")
         self._collection = collection
         self._on_piece = on_delta
         self._tool_calls: list[dict[str, object]] = []
@@ -155,9 +164,12 @@ class Generation(QObject):
             return
         self._saver.cancel()
         self._end_reasoning()
-        if stats is not None and self._reasoning_ms is not None:
-            stats = {**stats, "reasoning_ms": self._reasoning_ms}
+        reasoning_ms = self._reasoned_before_ms + (self._reasoning_ms or 0.0)
+        if stats is not None and reasoning_ms:
+            stats = {**stats, "reasoning_ms": reasoning_ms}
         record = replace(self.sync(), status=status, error=error, stats=stats)
+        if self._before is not None and self._has_nothing_new(record):
+            record = self._as_before(record)
         self._is_ended = True
         self.conversation.update(record)
         self.conversation.record = replace(self.conversation.record, updated_at=time.time())
@@ -174,6 +186,20 @@ class Generation(QObject):
         self.num_completion_tokens = event.num_completion_tokens
         self._saver.request()
         self._on_piece(self, event.channel.value, event.text)
+
+    def _has_nothing_new(self, record: MessageRecord) -> bool:
+        assert self._before is not None, "asked where an answer is gone on with"
+        is_same = (record.content, record.reasoning) == (self._before.content, self._before.reasoning)
+        return is_same and not self._tool_calls
+
+    def _as_before(self, record: MessageRecord) -> MessageRecord:
+        """The answer that was gone on with, unchanged but for what a context would have to hold; says why."""
+        assert self._before is not None, "there is an answer to go back to"
+        self.remark = record.error
+        if record.status is MessageStatus.COMPLETE:
+            self.remark = tr("The model has nothing to add to this answer.")
+        needs = {key: value for key, value in (record.stats or {}).items() if key in _NEEDS}
+        return replace(self._before, stats={**(self._before.stats or {}), **needs} or None)
 
     def _end_reasoning(self) -> None:
         """Take the time that the reasoning took, once."""

@@ -43,7 +43,7 @@ class LimitOffers(QWidget):
 def limit_actions(record: MessageRecord) -> tuple[MessageAction, ...]:
     """The ways to go on after an answer; none where the context had room."""
     stats = record.stats or {}
-    if record.status is MessageStatus.FAILED and OVERFLOW_TOKENS in stats:
+    if OVERFLOW_TOKENS in stats:
         actions = (MessageAction.DROP_TURNS, MessageAction.LARGER_CONTEXT)
         return actions if stats.get(CAN_DROP_TURNS) else actions[1:]
     is_full = stats.get("finish_reason") == FinishReason.CONTEXT.value

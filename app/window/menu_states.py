@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.chat.chat_page import ChatPage
 from app.chat.controller import ChatController
+from app.translation import tr
 from app.window.menus import Menus
 
 
@@ -21,7 +22,9 @@ def enable_actions(menus: Menus, controller: ChatController, *, is_known: bool) 
     for action in (menus.rename, menus.pin, menus.delete, menus.export):
         action.setEnabled(is_known)
     menus.export_all.setEnabled(bool(controller.conversations))
-    menus.eject.setEnabled(controller.model_info is not None)
+    is_loading = controller.model_info is None and bool(controller.loading_name)
+    menus.eject.setText(tr("Stop loading the model") if is_loading else tr("Eject the model"))
+    menus.eject.setEnabled(is_loading or controller.model_info is not None)
 
 
 def enable_by_messages(menus: Menus, controller: ChatController, page: ChatPage) -> None:

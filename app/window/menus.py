@@ -151,6 +151,7 @@ def build_menus(
     delete = _add(chat, tr("Delete the chat"), "Ctrl+Shift+Backspace", actions.delete)
 
     model = bar.addMenu(tr("&Model"))
+    model.aboutToShow.connect(actions.look)
     _add(model, tr("Choose a model"), "Ctrl+M", actions.choose_model)
     _add(model, tr("Open a model file…"), "", actions.open_model)
     eject = _add(model, tr("Eject the model"), "", actions.eject)

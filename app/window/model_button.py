@@ -61,7 +61,7 @@ class ModelButton(QPushButton):
             self._show(tr("No model yet"), "")
 
     def make_menu(self) -> QMenu:
-        """The models on this machine, and what can be done with the loaded one."""
+        """The models on this machine, and what can be done with the one that is loaded or on its way."""
         theme, controller = self._theme, self._controller
         menu = QMenu(self)
         info = controller.model_info
@@ -81,6 +81,9 @@ class ModelButton(QPushButton):
             menu.addAction(theme.icon("eject"), _menu_text(tr("Eject {name}", name=info.name))).triggered.connect(
                 controller.eject_model
             )
+        elif loading := controller.loading_name:
+            words = _menu_text(tr("Stop loading {name}", name=loading))
+            menu.addAction(theme.icon("eject"), words).triggered.connect(controller.eject_model)
         return menu
 
     def show_menu(self) -> None:

@@ -156,6 +156,10 @@ class FakeController(QObject):
         return list(self._messages[self.current_id])
 
     @property
+    def loading_name(self) -> str:
+        return ""
+
+    @property
     def has_models(self) -> bool:
         return any(not entry.problem for entry in self.models)
 

@@ -7,9 +7,11 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.chat_page import ChatPage
 from app.model_session import ModelEntry
+from app.storage.records import MessageStatus
 from app.theme import Theme
+from app.window.model_button import ModelButton
 from engine.library.places import POINTER_NAME
-from engine.protocol import LoadModel
+from engine.protocol import Command, EjectModel, LoadModel, ModelLoadFailed
 from tests.app.conftest import Bench, BenchMaker
 
 
@@ -119,6 +121,49 @@ def test_failing_and_ejecting(make_bench: BenchMaker) -> None:
         bench.controller.eject_model()
     assert bench.controller.model_info is None
     assert bench.context.settings.value("last_model") == "fine.gguf"
+
+
+def test_what_is_sent_while_a_model_is_ejected_waits_for_one(make_bench: BenchMaker) -> None:
+    """Writing what is kept of its chats may take the engine two seconds, in which it answers nothing more."""
+    path = _model_file(make_bench)
+    bench = make_bench(str(path))
+    submit = bench.engine.submit
+    held: list[Command] = []
+    bench.engine.submit = held.append  # type: ignore[method-assign]
+    bench.controller.eject_model()
+    assert bench.controller.model_info is None
+    bench.controller.send("hello")
+    bench.settle()
+    bench.engine.submit = submit  # type: ignore[method-assign]
+    for command in held:
+        bench.engine.submit(command)
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    assert bench.controller.current_messages[-1].record.status is MessageStatus.COMPLETE
+    assert bench.controller.model_info is not None
+
+
+def test_what_was_sent_just_before_a_model_is_ejected_ends(make_bench: BenchMaker) -> None:
+    bench = make_bench()
+    bench.controller.send("hello")
+    bench.controller.eject_model()  # before the message is on the disk, so the engine has not got it yet
+    bench.wait_idle()
+    assert bench.controller.current_messages[-1].record.status is MessageStatus.STOPPED
+    assert bench.engine.requests == []
+
+
+def test_a_load_can_be_given_up(make_bench: BenchMaker, theme: Theme, qtbot: QtBot) -> None:
+    bench = make_bench(None)
+    button = ModelButton(bench.controller, theme)
+    qtbot.addWidget(button)
+    bench.engine.holds_loads = True
+    bench.controller.load_model("large.gguf")
+    [action] = [each for each in button.make_menu().actions() if each.text() == "Stop loading large"]
+    action.trigger()
+    assert bench.engine.commands[-1] == EjectModel()
+    bench.engine.on_event(ModelLoadFailed(Path("large.gguf"), "Loading was stopped."))
+    qtbot.waitUntil(lambda: not bench.controller.loading_name)
+    assert not [each for each in button.make_menu().actions() if each.text().startswith("Stop")]
 
 
 def test_a_model_that_is_too_large_is_loaded_where_that_is_wished(

@@ -1,11 +1,24 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytestqt.qtbot import QtBot
 
 from app.chat.chat_page import ChatPage
+from app.chat.tool_calls import calls_of
 from app.storage.records import MessageStatus
 from app.theme import Theme
-from engine.protocol import FinishReason, Role
+from engine.protocol import (
+    Channel,
+    Event,
+    FinishReason,
+    RequestFailed,
+    RequestFinished,
+    RequestStats,
+    Role,
+    ToolCall,
+    ToolCalled,
+)
 from tests.app.conftest import Bench, BenchMaker
 
 
@@ -48,6 +61,76 @@ def test_stopping_a_continued_answer_keeps_both_parts(bench: Bench) -> None:
     bench.controller.stop()
     bench.wait_idle()
     assert _texts(bench) == ["count", "one, two"]
+
+
+def _continue_to(bench: Bench, *events: Event) -> None:
+    """Go on with the last answer, and let the engine say these events of the request."""
+    bench.engine.requests.clear()
+    bench.controller.continue_answer(_last(bench))
+    request_id = bench.request()
+    for event in events:
+        bench.engine.on_event(replace(event, request_id=request_id))
+    bench.wait_idle()
+
+
+def test_an_answer_stays_as_it_was_when_nothing_comes_of_going_on(bench: Bench, make_bench: BenchMaker) -> None:
+    bench.ask("count", "one, two")
+    before = bench.controller.current_messages[-1].record
+    assert before.stats is not None
+    _continue_to(bench, RequestFailed("", "The engine failed."))
+    assert bench.controller.current_messages[-1].record == before
+    assert bench.notices == ["The engine failed."]
+    _continue_to(bench, RequestFinished("", FinishReason.STOP, RequestStats(10, 4, 1, 1.0, 2.0, 3.0, 99.0, 7)))
+    assert bench.controller.current_messages[-1].record == before
+    assert bench.notices[1:] == ["The model has nothing to add to this answer."]
+    bench.controller.continue_answer(_last(bench))
+    bench.request()
+    bench.controller.stop()
+    bench.wait_idle()
+    assert bench.controller.current_messages[-1].record == before
+    assert len(bench.notices) == 2, "who stops it knows why"
+    make_bench.close(bench)
+    assert make_bench().controller.current_messages[-1].record == before
+
+
+def test_an_answer_that_failed_after_some_words_more_says_so(bench: Bench) -> None:
+    bench.ask("count", "one")
+    bench.controller.continue_answer(_last(bench))
+    request_id = bench.request()
+    bench.engine.say(request_id, ", two")
+    bench.engine.on_event(RequestFailed(request_id, "The engine failed."))
+    bench.wait_idle()
+    record = bench.controller.current_messages[-1].record
+    assert (record.content, record.status) == ("one, two", MessageStatus.FAILED)
+    assert record.error == "The engine failed."
+
+
+def test_the_time_of_thinking_adds_up_when_an_answer_goes_on(bench: Bench) -> None:
+    bench.controller.send("why?")
+    bench.engine.say(bench.request(), "hm", Channel.REASONING)
+    bench.engine.say(bench.request(), "because")
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    before = (bench.controller.current_messages[-1].record.stats or {})["reasoning_ms"]
+    bench.controller.continue_answer(_last(bench))
+    bench.engine.say(bench.request(), " of it")
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    assert (bench.controller.current_messages[-1].record.stats or {})["reasoning_ms"] == before
+
+
+def test_an_answer_that_ends_with_a_call_goes_on_beside_itself(bench: Bench) -> None:
+    bench.controller.send("the weather?")
+    request_id = bench.request()
+    bench.engine.say(request_id, "I look.")
+    bench.engine.on_event(ToolCalled(request_id, ToolCall("weather", "{}", "1")))
+    bench.engine.finish(request_id)
+    bench.wait_idle()
+    first = bench.controller.current_messages[-1].record
+    _continue_to(bench, RequestFailed("", "The engine failed."))
+    bench.controller.select_sibling(_last(bench), -1)
+    assert bench.controller.current_messages[-1].record == first
+    assert calls_of(first)
 
 
 def test_an_answer_that_was_replied_to_goes_on_beside_itself(bench: Bench) -> None:

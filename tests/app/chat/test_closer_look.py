@@ -4,9 +4,10 @@ import math
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.chat_page import ChatPage
 from app.chat.closer_look import CloserLook, CloserLookPopup, percent, place_in_source, prefix_before
 from app.theme import Theme
 from engine.protocol import ContextPolicy, Role, TokenAlternatives, TokenProbability
@@ -143,3 +144,22 @@ def test_enter_chooses_what_the_arrows_came_to(theme: Theme, qtbot: QtBot) -> No
     with qtbot.waitSignal(popup.chosen) as caught:
         qtbot.keyPress(popup.rows[1], Qt.Key.Key_Return)
     assert caught.args == ["m", "red was"]
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_what_is_found_late_covers_no_dialog(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
+    page = ChatPage(bench.controller, theme)
+    qtbot.addWidget(page)
+    page.show()
+    bench.ask("colour?", "red is nice")
+    found = CloserLook(bench.controller.current_messages[-1].record.id, "", (TokenProbability(1, "x", -0.1),))
+    dialog = QDialog(page)
+    dialog.setModal(True)
+    dialog.show()
+    bench.controller.looked_closer.emit(found)
+    assert page.findChild(CloserLookPopup) is None
+    dialog.close()
+    bench.controller.looked_closer.emit(found)
+    popup = page.findChild(CloserLookPopup)
+    assert popup is not None
+    popup.close()

@@ -13,7 +13,7 @@ from app.chat.chat_page import ChatPage
 from app.chat.larger_context import larger_context
 from app.chat.message_actions import MessageAction
 from app.theme import Theme
-from engine.protocol import ContextOverflow, FinishReason, LoadModel, ModelLoaded, RequestFailed
+from engine.protocol import ContextOverflow, ContextPolicy, FinishReason, LoadModel, ModelLoaded, RequestFailed
 from tests.app.conftest import Bench
 from tests.app.fake_engine import model_info
 
@@ -93,6 +93,30 @@ def test_a_message_that_does_not_fit_is_answered_in_a_larger_context(bench: Benc
     bench.engine.finish(request)
     bench.wait_idle()
     assert _offer(page) is None or not _offer(page).isVisible()  # type: ignore[union-attr]
+
+
+def test_an_answer_that_has_no_room_to_go_on_goes_on_without_the_oldest_turns(bench: Bench, page: ChatPage) -> None:
+    bench.controller.set_options({"context_policy": "stop"})
+    _full(bench)
+    before = bench.controller.current_messages[-1].record
+    bench.controller.continue_answer(before.id)
+    overflow = ContextOverflow(2049, False, 2048, can_drop_turns=True)
+    bench.engine.on_event(RequestFailed(bench.request(), "It does not fit.", overflow))
+    bench.wait_idle()
+    bench.engine.requests.clear()
+    after = bench.controller.current_messages[-1].record
+    assert (after.content, after.status) == (before.content, before.status)
+    assert (before.stats or {}).items() <= (after.stats or {}).items()
+    assert page.notice_bar.text == "It does not fit."
+    bench.qtbot.waitUntil(lambda: _offer(page) is not None and _offer(page).isVisible())  # type: ignore[union-attr]
+    _press(page, "Go on without the oldest turns")
+    request = bench.request()
+    assert bench.engine.requests[-1].messages[-1].content == "Once upon", "it is continued"
+    assert bench.engine.requests[-1].context_policy is ContextPolicy.KEEP_RECENT
+    bench.engine.say(request, " a time")
+    bench.engine.finish(request)
+    bench.wait_idle()
+    assert bench.controller.current_messages[-1].record.content == "Once upon a time"
 
 
 def test_a_model_that_knows_no_more_says_so(bench: Bench, page: ChatPage) -> None:
