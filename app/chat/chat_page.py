@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
 from app.chat.composer import Composer
 from app.chat.controller import ChatController
@@ -69,7 +69,7 @@ class ChatPage(QWidget):
         self.branch = ShownBranch(controller, self.transcript)
         self.empty = EmptyState(theme, can_find=can_find_models)
         self.schema_picker = SchemaPicker(controller, theme)
-        self.schema_picker.notice.connect(self.show_notice)
+        self.schema_picker.undo_offered.connect(self.offer_undo)
         self.composer = Composer(theme, self.schema_picker)
         self.notice_bar = NoticeBar(theme)
         self._stack = QStackedWidget()
@@ -109,7 +109,7 @@ class ChatPage(QWidget):
 
     def offer_undo(self, text: str, undo: Callable[[], object]) -> None:
         """Say one sentence about what is gone, with the way back."""
-        self.notice_bar.show_text(text, action_name=tr("Undo"), action=undo, for_ms=12_000)
+        self.notice_bar.offer_undo(text, undo)
 
     @cached_property
     def finding(self) -> FindInChat:
@@ -310,7 +310,8 @@ class ChatPage(QWidget):
         word, place = self._look
         from app.chat.closer_look import CloserLookPopup
 
-        if look.alternatives and self.isVisible():
+        is_elsewhere = QApplication.activeModalWidget() is not None or QApplication.activePopupWidget() is not None
+        if look.alternatives and self.isVisible() and not is_elsewhere:  # an engine at work answers late
             popup = CloserLookPopup(look, word, self._theme, self)
             popup.chosen.connect(self._controller.branch_from)
             popup.ended.connect(self._controller.edit_and_resend)

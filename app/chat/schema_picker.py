@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from app.schema.editor import SchemaEditor
 
 _OWN_NAME = tr("A schema of its own")
+_OWN_OPTIONS = ("schema", "schema_name", "schema_afterwards")
 
 
 class SchemaPicker(TextButton):
     """Shows the form that answers of the open chat have, and lets the person choose another.
 
     Signals:
-        notice(text): a schema could not be used.
+        undo_offered(text, undo): a schema that lies nowhere else was left, with the way back.
     """
 
-    notice = Signal(str)
+    undo_offered = Signal(str, object)
 
     def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "", "braces", parent)
@@ -54,7 +55,7 @@ class SchemaPicker(TextButton):
         free = menu.addAction(tr("Free text"))
         free.setCheckable(True)
         free.setChecked(not options.get("schema"))
-        free.triggered.connect(lambda: self.choose("", ""))
+        free.triggered.connect(lambda: self._leave_for("", ""))
         menu.addSeparator()
         for saved in self._controller.schemas.own():
             self._add(menu, saved)
@@ -68,9 +69,10 @@ class SchemaPicker(TextButton):
 
     def choose(self, name: str, text: str, *, checks_afterwards: bool = False) -> None:
         """Let the open chat's answers have this form; an empty text is free text."""
-        own = {"schema", "schema_name", "schema_afterwards"}
         options = {
-            key: value for key, value in self._controller.current_conversation.options.items() if key not in own
+            key: value
+            for key, value in self._controller.current_conversation.options.items()
+            if key not in _OWN_OPTIONS
         }
         if text:
             options |= {"schema": text, "schema_name": name, "schema_afterwards": checks_afterwards}
@@ -85,7 +87,22 @@ class SchemaPicker(TextButton):
         action.triggered.connect(partial(self._choose_saved, saved))
 
     def _choose_saved(self, saved: SavedSchema, _checked: bool = False) -> None:
-        self.choose(saved.name, saved.text)
+        self._leave_for(saved.name, saved.text)
+
+    def _leave_for(self, name: str, text: str) -> None:
+        """Choose another form; one that was made here alone can be had back."""
+        before = self._controller.current_conversation
+        old = str(before.options.get("schema") or "")
+        self.choose(name, text)
+        if old and old != text and not self._controller.schemas.holds(old):
+            words = tr("The schema was replaced.") if text else tr("The schema was removed.")
+            self.undo_offered.emit(words, lambda: self._put_back(before.id, before.options))
+
+    def _put_back(self, conversation_id: str, options: Mapping[str, Any]) -> None:
+        if conversation_id == self._controller.current_id:
+            kept = {key: options[key] for key in _OWN_OPTIONS if key in options}
+            self._controller.set_options({**self._controller.current_conversation.options, **kept})
+            self.refresh()
 
     def _show_menu(self) -> None:
         menu = self.make_menu()
@@ -97,7 +114,6 @@ class SchemaPicker(TextButton):
 
         options = self._controller.current_conversation.options
         dialog = SchemaDialog(self._controller.schemas, str(options.get("schema") or ""), self._theme, self)
-        dialog.editor.notice.connect(self.notice)
         dialog.accepted.connect(lambda: self._take(dialog.editor, options))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()

@@ -81,12 +81,14 @@ class ExtractionPage(QWidget):
         self.editor.changed.connect(lambda _: self._refresh())
         self.notice_bar = NoticeBar(theme)
         self.editor.notice.connect(self.show_notice)
+        self.editor.undo_offered.connect(self.notice_bar.offer_undo)
         self.table = ResultsTable(workspace, theme)
         self._foot = Label("", "muted")
         self._empty = Label("", "help")
         self._lay_out()
         self.first_focus = self._choose
         workspace.notice.connect(self.show_notice)
+        workspace.deleted.connect(self._offer_back)
         workspace.source_changed.connect(self._on_source)
         workspace.opened.connect(self._on_opened)
         workspace.state_changed.connect(self._refresh)
@@ -97,6 +99,9 @@ class ExtractionPage(QWidget):
     def show_notice(self, text: str) -> None:
         """Say one sentence above the table."""
         self.notice_bar.show_text(text, for_ms=12_000)
+
+    def _offer_back(self, path: Path) -> None:
+        self.notice_bar.offer_undo(tr("The extraction was deleted."), lambda: self._workspace.restore(path))
 
     # ------------------------------------------------------------------------------------------ menus
 

@@ -6,6 +6,7 @@ it was when it is opened again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from engine.extraction.run import ExtractionRun, Progress
 from engine.extraction.sources import Source, read_source, source_of_lines
 
 _log = logging.getLogger(__name__)
+_DELETED = ".deleted"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class ExtractionWorkspace(QObject):
         row_changed(row): a row has a result, lost it, or is asked about now.
         state_changed(): running, paused, finished; or the progress moved.
         notice(text): one sentence for the person.
+        deleted(path): an extraction was put aside.
     """
 
     source_changed = Signal()
@@ -59,6 +62,7 @@ class ExtractionWorkspace(QObject):
     row_changed = Signal(int)
     state_changed = Signal()
     notice = Signal(str)
+    deleted = Signal(object)
 
     def __init__(
         self, client: EngineClient, session: ModelSession, folder: Path, parent: QObject | None = None
@@ -78,7 +82,7 @@ class ExtractionWorkspace(QObject):
         session.loaded.connect(lambda _: self._prepare())
         session.loaded.connect(lambda _: self._pump())
         session.loaded.connect(lambda _: self.state_changed.emit())
-        session.ejected.connect(self.state_changed)
+        session.ejecting.connect(self.state_changed)
         session.failed.connect(lambda _: self.state_changed.emit())
 
     # ------------------------------------------------------------------------------------------ state
@@ -230,13 +234,25 @@ class ExtractionWorkspace(QObject):
         self.state_changed.emit()
 
     def delete(self, path: Path) -> None:
-        """Remove an extraction from the disk."""
+        """Put an extraction aside; it is on the disk, to be had back with ``restore``, until the app is closed."""
         if self.journal is not None and self.journal.path == path:
             self.close_journal()
         try:
-            path.unlink(missing_ok=True)
+            path.rename(path.with_suffix(_DELETED))
         except OSError as error:
             self.notice.emit(tr("The extraction could not be deleted: {reason}.", reason=error.strerror or error))
+            return
+        self.deleted.emit(path)
+
+    def restore(self, path: Path) -> None:
+        """Take the deletion of an extraction back, and open it."""
+        try:
+            path.with_suffix(_DELETED).rename(path)
+        except OSError as error:
+            reason = error.strerror or error
+            self.notice.emit(tr("The extraction could not be brought back: {reason}.", reason=reason))
+            return
+        self.open(path)
 
     def pause(self) -> None:
         """Stop asking; rows that were being answered are asked about again later."""
@@ -298,6 +314,9 @@ class ExtractionWorkspace(QObject):
         """Stop; what is finished is on the disk."""
         self.pause()
         self._runner.close(1.0)
+        for path in self._folder.glob(f"*{_DELETED}"):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     # ------------------------------------------------------------------------------------------ inside
 

@@ -49,10 +49,12 @@ class SchemaEditor(QWidget):
     Signals:
         changed(text): the schema is another one now; ``verdict`` says whether it can be used.
         notice(text): a file could not be used.
+        undo_offered(text, undo): what was here or on the disk is gone, with the way back.
     """
 
     changed = Signal(str)
     notice = Signal(str)
+    undo_offered = Signal(str, object)
 
     def __init__(self, library: SchemaLibrary, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -138,7 +140,7 @@ class SchemaEditor(QWidget):
         gallery = menu.addMenu(tr("Gallery"))
         for saved in self._library.gallery():
             self._add_schema(gallery, saved)
-        menu.addAction(tr("Empty")).triggered.connect(lambda: self.show_schema(_written(Form())))
+        menu.addAction(tr("Empty")).triggered.connect(lambda: self._replace(_written(Form())))
         menu.addSeparator()
         menu.addAction(tr("From an example answer…")).triggered.connect(self._from_example)
         menu.addAction(tr("From a table's header…")).triggered.connect(self._from_table)
@@ -149,12 +151,19 @@ class SchemaEditor(QWidget):
             delete = menu.addMenu(tr("Delete"))
             for saved in own:
                 action = delete.addAction(saved.name.replace("&", "&&"))
-                action.triggered.connect(partial(self._delete, saved.name))
+                action.triggered.connect(partial(self._delete, saved))
         return menu
 
     def _add_schema(self, menu: QMenu, saved: SavedSchema) -> None:
         action = menu.addAction(saved.name.replace("&", "&&"))
-        action.triggered.connect(lambda: self.show_schema(saved.text))
+        action.triggered.connect(lambda: self._replace(saved.text))
+
+    def _replace(self, text: str) -> None:
+        """Show another schema in place of one that may lie nowhere else."""
+        old = self.text
+        self.show_schema(text)
+        if old.strip() and old != text and not self._library.holds(old):
+            self.undo_offered.emit(tr("The schema was replaced."), lambda: self.show_schema(old))
 
     def _show_menu(self) -> None:
         menu = self.make_menu()
@@ -162,15 +171,15 @@ class SchemaEditor(QWidget):
         menu.popup(self._open.mapToGlobal(self._open.rect().bottomLeft()))
 
     def _from_example(self) -> None:
-        words = tr("An answer as you want it, in JSON")
-        text = AskDialog(self._theme, tr("From an example"), words, self, has_lines=True).ask()
+        title, words = tr("From an example"), tr("An answer as you want it, in JSON")
+        text = AskDialog(self._theme, title, words, self, has_lines=True, check=_fault_of_example).ask()
         if text is not None:
             self.take_example(text)
 
     def take_example(self, text: str) -> None:
         """Make the schema of an example answer in JSON."""
         try:
-            self.show_schema(_written(form_from_example(text)))
+            self._replace(_written(form_from_example(text)))
         except NoExampleError as error:
             self.notice.emit(str(error))
 
@@ -185,7 +194,7 @@ class SchemaEditor(QWidget):
             data = read_regular(path, _MAX_TABLE_BYTES, is_start_enough=True)
             if len(data) == _MAX_TABLE_BYTES:
                 data = data.rpartition(b"\n")[0]  # whole lines
-            self.show_schema(_written(form_from_table(decoded(data, path.name))))
+            self._replace(_written(form_from_table(decoded(data, path.name))))
         except NoExampleError as error:
             self.notice.emit(str(error))
         except InputError as error:
@@ -199,7 +208,7 @@ class SchemaEditor(QWidget):
     def take_file(self, path: Path) -> None:
         """Show the schema of a file."""
         try:
-            self.show_schema(_indented(read_schema_file(path)))
+            self._replace(_indented(read_schema_file(path)))
         except SchemaFileError as error:
             self.notice.emit(str(error))
 
@@ -208,10 +217,24 @@ class SchemaEditor(QWidget):
         ask = AskDialog(self._theme, tr("Save the schema"), words, self, action=save, text=self._form.title)
         name = ask.ask()
         if name is not None:
-            self._try(lambda: self._library.save(name, self.text))
+            self._try(lambda: self._keep(name))
 
-    def _delete(self, name: str, _checked: bool = False) -> None:
-        self._try(lambda: self._library.delete(name))
+    def _keep(self, name: str) -> None:
+        text = self.text
+        old = self._library.find(name)
+        self._library.save(name, text)
+        if old is not None and old.text != text:
+            self._offer_back(tr("The schema {name} was replaced.", name=old.name), old)
+
+    def _delete(self, saved: SavedSchema, _checked: bool = False) -> None:
+        def delete() -> None:
+            self._library.delete(saved.name)
+            self._offer_back(tr("The schema {name} was deleted.", name=saved.name), saved)
+
+        self._try(delete)
+
+    def _offer_back(self, text: str, old: SavedSchema) -> None:
+        self.undo_offered.emit(text, lambda: self._try(lambda: self._library.save(old.name, old.text)))
 
     def _try(self, act: Callable[[], object]) -> None:
         try:
@@ -330,6 +353,14 @@ class SchemaEditor(QWidget):
         self._column.setSpacing(px(8))
         self._both.setSpacing(px(12))
         self.edit.setFont(self._theme.mono_font())
+
+
+def _fault_of_example(text: str) -> str:
+    try:
+        form_from_example(text)
+    except NoExampleError as error:
+        return str(error)
+    return ""
 
 
 def _written(form: Form) -> str:

@@ -57,6 +57,15 @@ class SchemaLibrary(QObject):
         """The schemas to begin with."""
         return _read_all(GALLERY, is_own=False)
 
+    def find(self, name: str) -> SavedSchema | None:
+        """The person's schema that ``save`` would replace; None where there is none."""
+        name = clean_name(name)
+        return next((saved for saved in self.own() if saved.name == name), None)
+
+    def holds(self, text: str) -> bool:
+        """Whether a schema is kept, or is one of the gallery."""
+        return any(saved.text == text for saved in (*self.own(), *self.gallery()))
+
     def save(self, name: str, text: str) -> SavedSchema:
         """Keep a schema, in place of one of the same name; raises SchemaFileError."""
         name = clean_name(name)

@@ -17,6 +17,7 @@ from app.widgets.announce import announce
 from app.widgets.buttons import IconButton, LookButton
 from app.widgets.label import WrappingLabel
 
+_READING_MS = 12_000
 _LEAST_WORDS_PX = 220  # of the sentence beside the button
 
 
@@ -67,6 +68,10 @@ class NoticeBar(QFrame):
             self._timer.start(for_ms)
         self.show()
         announce(self, text)
+
+    def offer_undo(self, text: str, undo: Callable[[], object]) -> None:
+        """Say one sentence about what is gone, with the way back."""
+        self.show_text(text, action_name=tr("Undo"), action=undo, for_ms=_READING_MS)
 
     def ask(self, text: str, action_name: str, action: Callable[[], object]) -> None:
         """Ask back: whoever works with the keyboard is at the answer."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.theme import Theme
 from app.translation import tr
+from app.widgets.announce import announce
 from app.widgets.buttons import LookButton
 from app.widgets.label import Label
 
@@ -118,10 +121,18 @@ class AskDialog(UseDialog):
         is_secret: bool = False,
         has_lines: bool = False,
         may_be_empty: bool = False,
+        check: Callable[[str], str] | None = None,
     ) -> None:
-        """``words`` stand above the field, which holds ``text`` at first. What is secret is shown as dots."""
+        """``words`` stand above the field, which holds ``text`` at first. What is secret is shown as dots.
+
+        ``check`` gives a sentence about what cannot be used: it is shown, and what was typed stays to be corrected.
+        """
         super().__init__(title, _ASK_WIDTH_PX, _LINES_HEIGHT_PX if has_lines else 0, theme, parent, action=action)
         self._may_be_empty = may_be_empty
+        self._check = check
+        self._fault = Label("", "caution")
+        self._fault.setWordWrap(True)
+        self._fault.hide()
         label = Label(words, "help")
         label.setWordWrap(True)
         self.field: QLineEdit | QPlainTextEdit
@@ -140,6 +151,7 @@ class AskDialog(UseDialog):
         self.content.setSpacing(theme.px(8))
         self.content.addWidget(label)
         self.content.addWidget(self.field, 1)
+        self.content.addWidget(self._fault)
         self.field.textChanged.connect(self._refresh)
         self._refresh()
         self.field.setFocus()
@@ -154,6 +166,16 @@ class AskDialog(UseDialog):
         is_taken = self.exec() == QDialog.DialogCode.Accepted
         self.deleteLater()
         return self.text if is_taken else None
+
+    def accept(self) -> None:
+        fault = self._check(self.text) if self._check is not None else ""
+        self._fault.setText(fault)
+        self._fault.setVisible(bool(fault))
+        if fault:
+            announce(self, fault)
+            self.field.setFocus()
+        else:
+            super().accept()
 
     def _refresh(self) -> None:
         self.use.setEnabled(self._may_be_empty or bool(self.text.strip()))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -158,9 +159,20 @@ def test_the_picker_sets_the_open_chats_form(bench: Bench, theme: Theme, qtbot: 
     options = bench.controller.current_conversation.options
     assert options == {"temperature": 0.1, "schema": SCHEMA, "schema_name": "Mine", "schema_afterwards": False}
     assert picker.text() == "Mine"
+    offers: list[Callable[[], object]] = []
+    picker.undo_offered.connect(lambda _text, undo: offers.append(undo))
     picker.make_menu().actions()[0].trigger()
     assert bench.controller.current_conversation.options == {"temperature": 0.1}
     assert picker.text() == ""
+    assert offers == [], "it is kept"
+    own = '{"type": "string"}'
+    picker.choose("Own", own)
+    picker.make_menu().actions()[0].trigger()
+    assert "schema" not in bench.controller.current_conversation.options
+    [undo] = offers
+    undo()
+    assert bench.controller.current_conversation.options["schema"] == own
+    assert picker.text() == "Own"
 
 
 def test_the_dialog_offers_only_what_can_be_used(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:

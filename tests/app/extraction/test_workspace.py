@@ -346,3 +346,22 @@ def test_answers_to_other_rows_are_not_passed_off_as_answers_to_these(
     assert said_when_opened() == []
     table.write_text("text,more\ntwo,2\none,1\n", encoding="utf-8")
     assert said_when_opened() == ["in.csv is another table than before: the answers may be about other rows."]
+
+
+def test_a_deleted_extraction_comes_back(page: ExtractionPage, bench: Bench, qtbot: QtBot) -> None:
+    workspace = _started(bench, "one")
+    _answer(bench)
+    journal = _wait_results(bench, 1)
+    workspace.delete(journal.path)
+    assert workspace.journal is None
+    assert workspace.earlier() == []
+    assert page.notice_bar.text == "The extraction was deleted."
+    page.notice_bar._action_button.click()
+    qtbot.waitUntil(lambda: workspace.journal is not None)
+    assert workspace.journal is not None
+    assert workspace.journal.results == journal.results
+    workspace.delete(journal.path)
+    workspace.close()
+    assert list(journal.path.parent.iterdir()) == [], "gone for good with the end of the app"
+    workspace.restore(journal.path)
+    assert bench.notices[-1] == "The extraction could not be brought back: No such file or directory."

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.schema.editor import SchemaEditor
 from app.schema.fields import FieldKind
-from app.schema.library import SchemaFileError, SchemaLibrary, clean_name, read_schema_file
+from app.schema.library import SavedSchema, SchemaFileError, SchemaLibrary, clean_name, read_schema_file
 from app.settings import Settings
 from app.theme import Theme
 
@@ -230,3 +231,40 @@ def test_a_file_of_one_line_is_made_readable(editor: SchemaEditor, tmp_path: Pat
     assert editor._no_form.text() == "#/minProperties is not in the form; edit it as JSON."
     editor.show_schema(json.dumps(schema))
     assert not editor.form.isHidden()
+
+
+def test_what_is_deleted_or_replaced_can_be_had_back(editor: SchemaEditor, library: SchemaLibrary) -> None:
+    offers: list[tuple[str, Callable[[], object]]] = []
+    editor.undo_offered.connect(lambda text, undo: offers.append((text, undo)))
+    old, new = '{"type": "object"}', '{"type": "string"}'
+    saved = library.save("Mine", old)
+    editor.show_schema(new)
+    editor._keep("Mine")
+    assert [each.text for each in library.own()] == [new]
+    editor._delete(SavedSchema("Mine", new, is_own=True))
+    assert library.own() == []
+    assert [text for text, _ in offers] == ["The schema Mine was replaced.", "The schema Mine was deleted."]
+    offers[1][1]()
+    assert [each.text for each in library.own()] == [new]
+    offers[0][1]()
+    assert library.own() == [saved]
+    editor._keep("Another")
+    assert len(offers) == 2, "nothing was lost"
+
+
+def test_a_schema_that_lies_nowhere_else_comes_back_when_another_was_chosen(
+    editor: SchemaEditor, library: SchemaLibrary
+) -> None:
+    offers: list[Callable[[], object]] = []
+    editor.undo_offered.connect(lambda _text, undo: offers.append(undo))
+    gallery = library.gallery()[0]
+    mine = '{"type": "string"}'
+    editor.show_schema(mine)
+    editor._replace(gallery.text)
+    assert editor.text == gallery.text
+    offers.pop()()
+    assert editor.text == mine
+    library.save("Mine", mine)
+    editor._replace(gallery.text)
+    editor._replace(mine)
+    assert offers == [], "each is kept"

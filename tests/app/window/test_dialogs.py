@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QLineEdit, QPlainTextEdit, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QLineEdit, QPlainTextEdit, QPushButton, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.schema_dialog import SchemaDialog
@@ -145,3 +145,18 @@ def test_the_keyboard_begins_with_the_content(window: MainWindow, theme: Theme, 
     assert isinstance(focused, QPushButton)
     assert focused.text() == "Schemas"
     schema.close()
+
+
+def test_what_cannot_be_used_stays_to_be_corrected(theme: Theme, qtbot: QtBot) -> None:
+    dialog = AskDialog(theme, "Title", "Words", check=lambda text: "" if text == "good" else f"{text} is bad.")
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert isinstance(dialog.field, QLineEdit)
+    dialog.field.setText("this")
+    dialog.use.click()
+    assert dialog.isVisible()
+    assert dialog.text == "this"
+    assert "this is bad." in [label.text() for label in dialog.findChildren(QLabel) if label.isVisible()]
+    dialog.field.setText("good")
+    dialog.use.click()
+    assert not dialog.isVisible()
