@@ -190,6 +190,8 @@ class Answer(MessageWidget):
             ending = record.error or tr("The answer failed.")
         elif record.status is MessageStatus.COMPLETE and record.stats:
             ending = _LIMITS.get(str(record.stats.get("finish_reason", "")), "")
+            if not ending and not record.content.strip() and not calls_of(record):
+                ending = tr("The model ended without an answer.")
         is_failure = record.status is MessageStatus.FAILED
         self._ending.setProperty("look", "caution" if is_failure else "muted")
         self._ending.style().unpolish(self._ending)

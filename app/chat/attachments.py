@@ -6,6 +6,7 @@ unless their rows may be in another database: one of a newer version, or one tha
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
@@ -168,6 +169,8 @@ class Attachments(QObject):
                 os.fsync(stream.fileno())
             os.replace(scratch, self._folder / name)
         except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise InputError(tr("The disk is full: free some space, then attach it again.")) from error
             raise InputError(
                 tr("The text could not be attached: {strerror}.", strerror=error.strerror or error)
             ) from error

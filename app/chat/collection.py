@@ -20,7 +20,7 @@ from app.chat.folders import Folders
 from app.chat.trash import Trash
 from app.settings import Settings
 from app.storage.conversations import save_conversation, save_message
-from app.storage.records import ConversationRecord, FolderRecord, MessageRecord, clean_text, new_id
+from app.storage.records import ConversationRecord, FolderRecord, MessageRecord, new_id, one_line
 from app.storage.spelling import pattern_of
 from app.storage.store import ChatStore, Write
 from app.throttle import Throttle
@@ -163,7 +163,7 @@ class ConversationCollection(QObject):
 
     def rename(self, conversation_id: str, title: str) -> None:
         """Give a conversation another title; an empty one is ignored, and so is an unknown id."""
-        title = " ".join(clean_text(title[:MAX_RENAMED_CHARACTERS]).split())
+        title = one_line(title[:MAX_RENAMED_CHARACTERS])
         if title and conversation_id in self:
             self.update(replace(self._records[conversation_id], title=title))
 

@@ -5,20 +5,17 @@ Editing and regenerating add siblings; nothing is ever taken out. Knows neither 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from app.chat.tool_calls import is_told, messages_of
-from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id
+from app.storage.records import AttachmentRecord, ConversationRecord, MessageRecord, MessageStatus, new_id, one_line
 from engine.plain_data import dataclass
 from engine.protocol import Channel, Message, Role
 
 MAX_TITLE_CHARACTERS = 60
 UNTITLED = "New chat"  # kept with the conversation, so it is the same in every language
-
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\s]+")
 
 
 @dataclass(frozen=True)
@@ -226,7 +223,7 @@ class Conversation:
 
 def title_from(text: str) -> str:
     """One line for the list: the text's beginning without control characters, cut between words."""
-    head = _CONTROLS.sub(" ", text[: 20 * MAX_TITLE_CHARACTERS]).strip()
+    head = one_line(text[: 20 * MAX_TITLE_CHARACTERS])
     if len(head) <= MAX_TITLE_CHARACTERS:
         return head or UNTITLED
     cut = head[: MAX_TITLE_CHARACTERS - 1]

@@ -101,7 +101,7 @@ def cost_line(num_tokens: int, share: float, seconds_to_read: float, *, is_estim
     else:
         parts = [tokens(num_tokens)]
     if share >= 0.01:
-        parts.append(tr("{share} % of the context", share=f"{share * 100:.0f}"))
+        parts.append(tr("{share} % of the context", share=count(round(share * 100))))
     if seconds_to_read >= 1:
         parts.append(tr("about {seconds} to read", seconds=seconds(round(seconds_to_read) * 1000)))
     return " · ".join(parts)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.settings import Settings
 from app.storage.folders import delete_folder, save_folder
-from app.storage.records import FolderRecord, new_id
+from app.storage.records import FolderRecord, new_id, one_line
 from app.storage.store import ChatStore
 from app.translation import tr
 
@@ -47,13 +47,13 @@ class Folders(QObject):
 
     def make(self, name: str) -> FolderRecord:
         """A new folder, unfolded; another one of the same name gets a number."""
-        record = FolderRecord(new_id(), self._free_name(_one_line(name) or tr("New folder")), time.time())
+        record = FolderRecord(new_id(), self._free_name(_cut(name) or tr("New folder")), time.time())
         self._save(record)
         return record
 
     def rename(self, folder_id: str, name: str) -> None:
         """Give a folder another name; an empty one is ignored."""
-        name = _one_line(name)
+        name = _cut(name)
         if name and folder_id in self._records and name != self._records[folder_id].name:
             self._save(replace(self._records[folder_id], name=name))
 
@@ -93,5 +93,5 @@ class Folders(QObject):
         return free
 
 
-def _one_line(name: str) -> str:
-    return " ".join(name.encode("utf-8", "replace").decode("utf-8").split())[:MAX_NAME_CHARACTERS]
+def _cut(name: str) -> str:
+    return one_line(name)[:MAX_NAME_CHARACTERS].rstrip()

@@ -15,7 +15,7 @@ from app.chat.options import accepted
 from app.engine_words import told
 from app.settings import Settings
 from app.storage.folders import delete_preset, save_preset
-from app.storage.records import PresetRecord, clean_text, new_id
+from app.storage.records import PresetRecord, new_id, one_line
 from app.storage.store import ChatStore
 from app.translation import tr
 from engine.errors import InputError
@@ -169,7 +169,7 @@ class Presets(QObject):
         return record
 
     def _free_name(self, name: str) -> str:
-        wanted = " ".join(clean_text(name[: 4 * _MAX_NAME]).split())[:_MAX_NAME] or tr("Preset")
+        wanted = one_line(name[: 4 * _MAX_NAME])[:_MAX_NAME].rstrip() or tr("Preset")
         taken = {record.name.casefold() for record in self._records.values()}
         number = 2
         free = wanted

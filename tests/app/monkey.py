@@ -1,7 +1,7 @@
 """A monkey at the window: random clicks, keys, texts and menu entries over a real controller and a fake engine.
 
-``python -m tests.app.monkey [ACTIONS] [--seed N] [--model FILE]`` runs it for as long as wanted, with a model over
-the real engine; the suite runs a short one.
+``python -m tests.app.monkey [ACTIONS] [--seed N] [--model FILE]...`` runs it for as long as wanted, with models
+over the real engine; the suite runs a short one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QPoint, Qt, QTimer, QUrl
@@ -58,9 +58,17 @@ _NOT = ("Quit", "Close the window", "Full screen")
 class Monkey:
     """Acts at random, always the same for the same seed."""
 
-    def __init__(self, window: MainWindow, engine: FakeEngine | None, seed: int, context: AppContext) -> None:
-        """``engine`` None is the real one, which answers by itself."""
+    def __init__(
+        self,
+        window: MainWindow,
+        engine: FakeEngine | None,
+        seed: int,
+        context: AppContext,
+        models: Sequence[str] = ("model.gguf", "broken.gguf"),
+    ) -> None:
+        """``engine`` None is the real one, which answers by itself; ``models`` are what it loads."""
         self.window, self.engine, self.random, self.context = window, engine, random.Random(seed), context
+        self.models = models
         self.counts: Counter[str] = Counter()
         self.slowest_s = 0.0
         self.slowest = ""
@@ -189,11 +197,12 @@ class Monkey:
 
     def _model(self) -> None:
         controller = self.context.controller
-        if self.engine is None or self.random.random() < 0.5:
+        if self.random.random() < 0.5:
             controller.eject_model()
         else:
-            self.engine.broken_models = {"broken.gguf"}
-            controller.load_model(self.random.choice(("model.gguf", "broken.gguf")))
+            if self.engine is not None:
+                self.engine.broken_models = {"broken.gguf"}
+            controller.load_model(self.random.choice(self.models))
 
     def _trouble(self) -> None:
         """A request fails, or its answer ends with the context."""
@@ -263,14 +272,14 @@ def tame_dialogs() -> None:
     AskDialog.ask = lambda _dialog: "A name"  # type: ignore[method-assign]
 
 
-def run(home: Path, num_actions: int, seed: int, model: Path | None = None) -> Monkey:
-    """Let a monkey act in an app below ``home``, with a ``model`` over the real engine; raises what it broke."""
+def run(home: Path, num_actions: int, seed: int, models: Sequence[Path] = ()) -> Monkey:
+    """Let a monkey act in an app below ``home``, with ``models`` over the real engine; raises what it broke."""
     application = QApplication.instance()
     assert isinstance(application, QApplication)
     engines: list[FakeEngine] = []
 
     def make_engine(on_event: Callable[[Event], None]) -> Engine:
-        if model is not None:
+        if models:
             return EngineThread(on_event, EngineConfig(snapshot_folder=home / "snapshots"))
         engines.append(FakeEngine(on_event))
         return engines[0]
@@ -283,8 +292,9 @@ def run(home: Path, num_actions: int, seed: int, model: Path | None = None) -> M
     window = MainWindow(context.controller, context.settings, theme, feature_pages(context, theme))
     try:
         window.show()
-        context.start(model or Path("model.gguf"))
-        monkey = Monkey(window, engines[0] if engines else None, seed, context)
+        context.start(models[0] if models else Path("model.gguf"))
+        names = [*map(str, models), str(home / "missing.gguf")] if models else ("model.gguf", "broken.gguf")
+        monkey = Monkey(window, engines[0] if engines else None, seed, context, names)
         for number in range(num_actions):
             monkey.act()
             if errors:
@@ -303,13 +313,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="monkey", description="Random actions at the window.")
     parser.add_argument("actions", type=int, nargs="?", default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--model", type=Path, help="a .gguf file, for the real engine")
+    parser.add_argument("--model", type=Path, action="append", default=[], help="a .gguf file, for the real engine")
     options = parser.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     application = QApplication(sys.argv[:1])
     tame_dialogs()
     with tempfile.TemporaryDirectory(prefix="fireside-monkey-") as folder:
-        monkey = run(Path(folder), options.actions, options.seed, options.model and options.model.absolute())
+        monkey = run(Path(folder), options.actions, options.seed, [model.absolute() for model in options.model])
     application.processEvents()
     print(f"{options.actions} actions: {dict(monkey.counts)}")
     print(f"the slowest took {monkey.slowest_s * 1000:.0f} ms: {monkey.slowest}")

@@ -278,6 +278,7 @@ def test_the_end_of_a_stream_shows_the_rest(theme: Theme, qtbot: QtBot) -> None:
         (_view("", MessageStatus.FAILED, error="The machine has not enough memory."), "not enough memory"),
         (_view("x", stats={**STATS, "finish_reason": "length"}), "longest answer"),
         (_view("x", stats={**STATS, "finish_reason": "context"}), "context is full"),
+        (_view("\n", stats={**STATS, "finish_reason": "stop"}), "without an answer"),
     ],
 )
 def test_other_endings_are_said(theme: Theme, qtbot: QtBot, view: MessageView, words: str) -> None:

@@ -438,3 +438,15 @@ def test_another_model_changes_no_message(bench: Bench) -> None:
     assert bench.controller.conversations == chats
     bench.settle()
     assert bench.context.store.read_messages(bench.controller.current_id) == before
+
+
+def test_a_name_turns_nothing_around_and_is_one_line(bench: Bench) -> None:
+    bench.ask("hello", "hi")
+    controller = bench.controller
+    controller.rename_conversation(controller.current_id, " T\u202eit\nle\u2067\x07 1 ")
+    assert controller.current_conversation.title == "T it le 1"
+    controller.rename_conversation(controller.current_id, "\u202e\n")
+    assert controller.current_conversation.title == "T it le 1", "nothing is no title"
+    folder = controller.folders.make("\u202eA\nfolder\ud800")
+    assert folder.name == "A folder\ufffd"
+    assert controller.presets.add("\u202ePre\nset", {}).name == "Pre set"

@@ -48,5 +48,5 @@ def test_what_a_message_would_cost() -> None:
     assert cost_line(1, 0.0001, 0.4) == "1 token"
     assert cost_line(1204, 0.147, 2.6) == "1,204 tokens · 15 % of the context · about 3 s to read"
     estimate = cost_line(987_654, 482.3, 0.0, is_estimate=True)
-    assert estimate == "about 990,000 tokens · 48230 % of the context"
-    assert cost_line(90_000, 11.0, 0.0) == "90,000 tokens · 1100 % of the context"
+    assert estimate == "about 990,000 tokens · 48,230 % of the context"
+    assert cost_line(90_000, 11.0, 0.0) == "90,000 tokens · 1,100 % of the context"
