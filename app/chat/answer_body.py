@@ -138,6 +138,8 @@ class AnswerBody(GrowingColumn):
         for view in self._views[position:]:
             if view is self._caret_view:
                 self._caret_view = None
+            if isinstance(view, TableView):
+                view.follow(None)
             self.remove(view)
             view.hide()
             view.deleteLater()
@@ -161,9 +163,19 @@ class AnswerBody(GrowingColumn):
             view = self._insert(made or VIEWS[kind](self._theme, self), position)
         if isinstance(view, ProseView):
             view.update_blocks([block for block, done in run if done], [block for block, done in run if not done])
+        elif isinstance(view, TableView):
+            self._show_table(view, run[0][0], position)
         else:
             view.set_block(run[0][0])
         return position + 1
+
+    def _show_table(self, view: TableView, block: Block, position: int) -> None:
+        """Show a table, or a part of one right below the part before it, with its columns and no other head."""
+        before = self._views[position - 1] if block.continues and position else None
+        if view.follow(before if isinstance(before, TableView) else None):
+            self.join(position, is_joined=view.is_following)
+            self.forget(max(0, position - 1))
+        view.set_block(block)
 
     def _insert(self, view: View, position: int) -> View:
         if isinstance(view, CodeCard):

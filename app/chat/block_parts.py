@@ -40,6 +40,8 @@ def affordable(text: str, start: int = 0) -> int:
     size = min(_PIECE, len(text) - start)
     while size > _LEAST_PIECE and (weight := _piece_weight(text[start : start + size])) > 2 * _PIECE:
         size = max(_LEAST_PIECE, min(size - 1, _PIECE * size // weight))
+    if start + size < len(text) and (whole := text.rfind("\n", start + size // 2, start + size) + 1):
+        return whole - start  # the row of a table that came half would be read and written again
     return size
 
 

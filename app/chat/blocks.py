@@ -54,6 +54,7 @@ class Block:
         is_closed: False for a code fence whose end has not come yet.
         added: where the block was shown before: that it is the same with this text, which has no marks, behind it;
             "" where it may be any other.
+        continues: it is a part of the table before it, whose head it has again.
     """
 
     kind: BlockKind
@@ -62,6 +63,7 @@ class Block:
     language: str = ""
     is_closed: bool = True
     added: str = ""
+    continues: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class BlockStream:
         self._environment: dict[str, Any] = {}
         self._open_source = ""
         self._open: tuple[Block, ...] = ()
+        self._continues = False  # what is open is the rest of a table
 
     def push(self, text: str) -> BlockUpdate:
         """Add ``text``; costs time in the length of the open block, not of the answer."""
@@ -195,7 +198,7 @@ class BlockStream:
             finished, self._open_source = (block,), self._open_source[end:]
         else:
             self._open_source += text
-        spans = self._spans(self._open_source) if table is None else [(table, 0)]
+        spans = self._open_spans() if table is None else [(table, 0)]
         if len(spans) > 1:
             start = spans[-1][1]
             tail = "".join(LINES.findall(self._open_source)[start:])
@@ -203,6 +206,7 @@ class BlockStream:
                 finished += tuple(block for block, _ in spans[:-1])
                 spans = spans[-1:]
                 self._open_source = tail
+                self._continues = False
         if not spans:
             finished += self._let_go()
         while len(spans) == 1 and is_heavy(self._open_source, spans[0][0]):
@@ -211,7 +215,8 @@ class BlockStream:
                 break
             finished += self._parted(spans[0][0], self._open_source[:cut])
             self._open_source = head + self._open_source[cut:]
-            spans = self._spans(self._open_source)
+            self._continues = bool(head) and spans[0][0].kind is BlockKind.TABLE
+            spans = self._open_spans()
         self._open = tuple(block for block, _ in spans)
         return finished
 
@@ -219,9 +224,11 @@ class BlockStream:
         """What becomes of the first part of ``block``: a fence whose first line is too long is none."""
         if block.kind is BlockKind.CODE and "\n" not in text:
             return (_as_it_is(text),)
-        if block.kind is BlockKind.TABLE and table_end(block, self._open_source) is not None:
+        if block.kind is not BlockKind.TABLE:
+            return tuple(block for block, _ in self._spans(text))
+        if table_end(block, self._open_source) is not None:
             return (first_lines(block, len(LINES.findall(text))),)
-        return tuple(block for block, _ in self._spans(text))
+        return tuple(replace(part, continues=block.continues) for part, _ in self._spans(text))
 
     def _let_go(self) -> tuple[Block, ...]:
         """Forget lines that show nothing: spaces, and addresses that the parser has noted; a long one is shown."""
@@ -237,10 +244,25 @@ class BlockStream:
 
     def finish(self) -> BlockUpdate:
         """End the text: everything is finished."""
-        spans = self._spans(self._open_source)
+        spans = self._open_spans()
         self._open_source = ""
         self._open = ()
+        self._continues = False
         return BlockUpdate(tuple(_close(block) for block, _ in spans), ())
+
+    def _open_spans(self) -> list[tuple[Block, int]]:
+        """The blocks of what is open; the first one may be the rest of a table, which is none without rows."""
+        spans = self._spans(self._open_source)
+        if not self._continues or not spans or spans[0][0].kind is not BlockKind.TABLE:
+            return spans
+        if any(token.type == "tbody_open" for token in spans[0][0].tokens):
+            return [(replace(spans[0][0], continues=True), 0), *spans[1:]]
+        if len(spans) > 1:
+            first = spans[1][1]
+            self._open_source = "".join(LINES.findall(self._open_source)[first:])
+            self._continues = False
+            return [(block, line - first) for block, line in spans[1:]]
+        return []
 
     def _spans(self, source: str) -> list[tuple[Block, int]]:
         tokens = self._parser.parse(source, self._environment)
@@ -280,7 +302,7 @@ def as_prose(block: Block) -> Block:
                 rows.append([])
             elif token.type == "inline":
                 rows[-1].append(token.content)
-        text = "\n".join(" | ".join(row) for row in rows)
+        text = "\n".join(" | ".join(row) for row in (rows[1:] if block.continues else rows))
     return Block(
         BlockKind.PROSE, (Token("fence", "code", 0, content=text, markup="```"),), is_closed=block.is_closed
     )

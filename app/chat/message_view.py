@@ -164,7 +164,7 @@ class MessageWidget(QWidget):
 
     def copy(self) -> None:
         """Put the message on the clipboard: as it looks for rich text, as it was written for plain text."""
-        data = mime_data([text.whole_cursor() for text in self.texts])
+        data = mime_data([(text.whole_cursor(), text.is_following) for text in self.texts])
         data.setText(self.current_view.record.content)
         QGuiApplication.clipboard().setMimeData(data)
 

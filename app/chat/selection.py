@@ -78,11 +78,13 @@ class TextSelection(QObject):
 
     def markdown(self) -> str:
         """What is selected, as Markdown."""
-        return "\n\n".join(_markdown(view) for view in self.views)
+        parts = [(_markdown(view), view.is_following) for view in self.views]
+        rows = [(_without_head(part) if index and follows else part) for index, (part, follows) in enumerate(parts)]
+        return _joined([(part, follows) for part, (_, follows) in zip(rows, parts)], "\n\n")
 
     def mime_data(self) -> QMimeData:
         """What is selected, as plain and as rich text."""
-        return mime_data([view.selected_cursor() for view in self.views])
+        return mime_data([(view.selected_cursor(), view.is_following) for view in self.views])
 
     def copy(self) -> None:
         """Put what is selected on the clipboard."""
@@ -143,13 +145,21 @@ def selection_around(widget: QWidget) -> TextSelection | None:
     return None
 
 
-def mime_data(cursors: Sequence[QTextCursor]) -> QMimeData:
-    """What cursors have selected, as plain and as rich text."""
+def mime_data(parts: Sequence[tuple[QTextCursor, bool]]) -> QMimeData:
+    """What cursors have selected, as plain and as rich text; with each whether it goes on in the one before."""
     data = QMimeData()
-    data.setText("\n\n".join(selected_text(cursor) for cursor in cursors))
-    rich = "<br>".join(QTextDocumentFragment(cursor).toHtml() for cursor in cursors)
-    data.setData("text/html", rich.encode("utf-8"))
+    data.setText(_joined([(selected_text(cursor), is_following) for cursor, is_following in parts], "\n\n"))
+    rich = [(QTextDocumentFragment(cursor).toHtml(), is_following) for cursor, is_following in parts]
+    data.setData("text/html", _joined(rich, "<br>").encode("utf-8"))
     return data
+
+
+def _joined(parts: Sequence[tuple[str, bool]], between: str) -> str:
+    """The texts, with ``between`` before each but the first one and those that go on in the one before."""
+    text = ""
+    for index, (part, is_following) in enumerate(parts):
+        text += ("\n" if is_following and index else between if index else "") + part
+    return text
 
 
 def selected_text(cursor: QTextCursor) -> str:
@@ -174,6 +184,12 @@ def selected_text(cursor: QTextCursor) -> str:
 
 def _markdown(view: TextView) -> str:
     return view.selected_markdown() or QTextDocumentFragment(view.selected_cursor()).toMarkdown().strip()
+
+
+def _without_head(table: str) -> str:
+    """The rows of a table that go on in another: Qt takes the first one for a head, and draws a line below it."""
+    lines = table.split("\n")
+    return "\n".join(line for index, line in enumerate(lines) if index != 1 or set(line) - set("|-:"))
 
 
 def _end(view: TextView) -> int:

@@ -36,7 +36,10 @@ class TextView(QTextBrowser):
 
     Attributes:
         has_caret: it shows where the answer is being written.
+        is_following: it is a part of the text above it, and not only below it.
     """
+
+    is_following = False
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -154,7 +157,7 @@ class TextView(QTextBrowser):
         event.ignore()  # the message has one menu for all of its texts
 
     def createMimeDataFromSelection(self) -> QMimeData:
-        return mime_data([self.selected_cursor()])
+        return mime_data([(self.selected_cursor(), False)])
 
     def selected_cursor(self) -> QTextCursor:
         """A cursor that has selected what is selected here, as it is to be copied."""

@@ -17,6 +17,7 @@ class GrowingColumn(QWidget):
     def __init__(self, spacing: int = 0, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._items: list[QWidget] = []
+        self._spaces: list[int] = []  # above each item that is not the first one
         self._heights: list[int | None] = []  # of each item; None where it must be asked, 0 for what is hidden
         self._measured_width = -1  # at which they are so high
         self._total: int | None = None  # the height of the column with them; None where one must be asked
@@ -32,6 +33,7 @@ class GrowingColumn(QWidget):
     def insert(self, index: int, widget: QWidget) -> None:
         """Take ``widget`` in at a place, counted from the top."""
         self._items.insert(index, widget)
+        self._spaces.insert(index, self._spacing)
         self._heights.insert(index, None)
         self._total = None
         self._num_placed = min(self._num_placed, index)
@@ -41,9 +43,17 @@ class GrowingColumn(QWidget):
     def remove(self, widget: QWidget) -> None:
         """Let ``widget`` go; it stays a child that nothing places."""
         index = self._items.index(widget)
-        del self._items[index], self._heights[index]
+        del self._items[index], self._spaces[index], self._heights[index]
         self._total = None
         self._num_placed = min(self._num_placed, index)
+
+    def join(self, index: int, *, is_joined: bool) -> None:
+        """Leave no room between an item and the one above it, or as much as between others."""
+        space = 0 if is_joined else self._spacing
+        if self._spaces[index] != space:
+            self._spaces[index] = space
+            self._total = None
+            self._num_placed = min(self._num_placed, index)
 
     def forget(self, first: int = 0) -> None:
         """Ask the widgets from ``first`` on for their heights again when these are needed."""
@@ -83,13 +93,14 @@ class GrowingColumn(QWidget):
             self.forget()
         if self._total is not None:
             return self._total
-        num_shown = total = 0
+        total, is_first = 0, True
         for index, height in enumerate(self._heights):
             if height is None:
                 height = self._heights[index] = height_at(self._items[index], inner)
-            num_shown += height > 0
-            total += height
-        self._total = self._top + total + self._spacing * max(0, num_shown - 1) + self._bottom
+            if height:
+                total += height if is_first else self._spaces[index] + height
+                is_first = False
+        self._total = self._top + total + self._bottom
         return self._total
 
     def _span(self, width: int) -> tuple[int, int]:
@@ -109,12 +120,16 @@ class GrowingColumn(QWidget):
         first, self._num_placed = self._num_placed, len(self._items)
         if first == len(self._items):
             return
-        top = self._top + sum(height + self._spacing for height in self._heights[:first] if height)
-        for widget, height in zip(self._items[first:], self._heights[first:]):
+        bottom = 0  # of the last one that is shown
+        for index, height in enumerate(self._heights[:first]):
             if height:
+                bottom = (bottom + self._spaces[index] if bottom else self._top) + height
+        for index, height in enumerate(self._heights[first:], first):
+            if height:
+                widget, top = self._items[index], bottom + self._spaces[index] if bottom else self._top
                 if widget.geometry().getRect() != (left, top, width, height):
                     widget.setGeometry(left, top, width, height)
-                top += height + self._spacing
+                bottom = top + height
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.LayoutRequest:

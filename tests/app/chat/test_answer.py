@@ -87,6 +87,67 @@ def test_a_streamed_table_is_the_one_that_loading_gives(theme: Theme, qtbot: QtB
     assert streamed.document().toHtml() == loaded.document().toHtml()
 
 
+def _rims(view: TableView) -> list[bool]:
+    """Whether there is a line below each row."""
+    table = view._table
+    assert table is not None
+    formats = [table.cellAt(row, 0).format().toTableCellFormat() for row in range(table.rows())]
+    return [looks.bottomBorder() > 0 for looks in formats]
+
+
+def _long_table(num_columns: int, num_rows: int) -> str:
+    def line(cell: str) -> str:
+        return "|" + "|".join(f" {cell}{column} " for column in range(num_columns)) + "|\n"
+
+    return line("name") + "|--" * num_columns + "|\n" + "".join(line(f"r{row}c") for row in range(num_rows))
+
+
+def _lefts(view: TableView) -> list[float]:
+    table, layout = view._table, view.document().documentLayout()
+    assert table is not None
+    cells = [table.cellAt(0, column) for column in range(table.columns())]
+    return [layout.blockBoundingRect(cell.firstCursorPosition().block()).left() for cell in cells]
+
+
+@pytest.mark.parametrize(("num_columns", "num_rows"), [(3, 150), (30, 20)])
+@pytest.mark.parametrize("piece", [300, 100_000])
+def test_the_parts_of_a_long_table_look_like_one(
+    body: AnswerBody, qtbot: QtBot, num_columns: int, num_rows: int, piece: int
+) -> None:
+    text = _long_table(num_columns, num_rows) + "\nend\n"
+    for start in range(0, len(text), piece):
+        body.push(text[start : start + piece])
+    body.finish()
+    qtbot.wait(1)
+    *parts, end = body.views
+    assert isinstance(end, ProseView)
+    tables = [part for part in parts if isinstance(part, TableView)]
+    assert len(tables) == len(parts) > 1
+    words = " ".join(table.toPlainText() for table in tables).split()
+    assert words.count("name0") == 1, "one head"
+    assert [word for word in words if word.endswith("c0")] == [f"r{row}c0" for row in range(num_rows)]
+    for width in (700, 520, 700):
+        body.resize(width, 4000)
+        qtbot.wait(1)
+        assert {tuple(_lefts(table)) for table in tables} == {tuple(_lefts(tables[0]))}, "the same columns"
+        assert [below.y() for below in tables[1:]] == [above.geometry().bottom() + 1 for above in tables[:-1]]
+    assert end.y() > tables[-1].geometry().bottom() + 1
+    bars = [table.horizontalScrollBar() for table in tables]
+    assert [bar.isVisible() for bar in bars] == [False] * (len(bars) - 1) + [num_columns == 30]
+    if num_columns == 30:
+        bars[-1].setValue(bars[-1].maximum() // 2)
+        assert {bar.value() for bar in bars} == {bars[-1].maximum() // 2} != {0}
+
+
+def test_a_table_after_another_is_one_of_its_own(body: AnswerBody) -> None:
+    table = _long_table(3, 150)
+    body.push(f"{table}\n{table}\nend\n")
+    body.finish()
+    heads = ["name0" in view.toPlainText().split() for view in body.views if isinstance(view, TableView)]
+    num_parts = len(heads) // 2
+    assert heads == [True, *[False] * (num_parts - 1)] * 2
+
+
 def test_rows_of_a_table_that_stand_are_not_written_again(
     body: AnswerBody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,19 +157,21 @@ def test_rows_of_a_table_that_stand_are_not_written_again(
     monkeypatch.setattr(
         TableWriter,
         "write_row",
-        lambda writer, table, index, cells, *, is_last: (
+        lambda writer, table, index, cells, place: (
             written.append(index),
-            write(writer, table, index, cells, is_last=is_last),
+            write(writer, table, index, cells, place),
         ),
     )
     body.push("| one more |\n")
-    assert written == [20, 21]
+    assert written == [21]
     written.clear()
     table = body.views[0]
     assert isinstance(table, TableView)
+    assert _rims(table) == [True] * 21 + [False]
     (block,) = parse_blocks("| a |\n|--|\n" + "".join(f"| {number} |\n" for number in range(12)))
     table.set_block(block)
-    assert written == [12], "it was no last row"
+    assert written == []
+    assert _rims(table) == [True] * 12 + [False], "the last row is another one, with another rim"
     assert table.toPlainText().split() == ["a", *map(str, range(12))]
 
 

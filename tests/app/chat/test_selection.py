@@ -146,3 +146,21 @@ def test_a_message_is_copied_as_it_looks_and_as_it_was_written(transcript: Trans
     answer.act(MessageAction.COPY_MARKDOWN)
     assert QApplication.clipboard().text() == ANSWER
     assert not QApplication.clipboard().mimeData().hasHtml()
+
+
+def test_a_table_in_parts_is_copied_as_one(theme: Theme, qtbot: QtBot) -> None:
+    made = Transcript(theme)
+    qtbot.addWidget(made)
+    made.resize(800, 700)
+    rows = "".join(f"|a{number}|b{number}|\n" for number in range(300))
+    record = MessageRecord("a", "c", None, Role.ASSISTANT, f"|x|y|\n|-|-|\n{rows}")
+    made.show_conversation([MessageView(record, 0, 1)])
+    made.show()
+    made.widgets[0].complete()
+    assert len(made.widgets[0].texts) > 1
+    made.selection.select_all(made.widgets[0].texts)
+    lines = [line.replace(" ", "") for line in made.selection.markdown().split("\n")]
+    assert [line for line in lines if set(line) - set("|-")] == ["|x|y|", *rows.split()]
+    assert len(lines) == 302
+    assert made.selection.text().split() == ["x", "y", *rows.replace("|", " ").split()]
+    assert "<br>" not in made.selection.mime_data().html().replace("<br></p>", "")
