@@ -32,7 +32,7 @@ class Extension:
     Attributes:
         token_ids: in order, an end token included.
         num_forced: how many of them a constraint forced.
-        num_accepted: how many of the first are proposed ones, whose keys and values are computed.
+        num_accepted: how many of the first were proposed or chosen ahead, whose keys and values are computed.
         reason: why the completion ends with them; None when it goes on.
         error: why no token could be chosen after them.
         rankings: for a sequence that wants them, of each token the likeliest at its place and the token itself;
@@ -48,7 +48,11 @@ class Extension:
 
 
 def extend(
-    sequence: Sequence, rows: npt.NDArray[np.float32], proposed: Tokens[int], context_length: int
+    sequence: Sequence,
+    rows: npt.NDArray[np.float32],
+    proposed: Tokens[int],
+    context_length: int,
+    ahead: Tokens[int] = (),
 ) -> Extension:
     """Append to ``sequence`` what follows from the logits after its last token and after each proposed one.
 
@@ -57,7 +61,9 @@ def extend(
         rows: (1 + len(proposed), vocab_size) float32, not changed.
         proposed: tokens that were computed after the sequence's last one, in the hope that they follow.
         context_length: tokens of a sequence at most.
+        ahead: tokens that were chosen already and computed, before ``rows``: none of them ends it.
     """
+    sequence.token_ids += ahead
     result = Extension()
     try:
         while result.reason is None:
@@ -74,6 +80,9 @@ def extend(
                     break
     except GenerationError as error:
         result.error = error
+    if ahead:
+        result.token_ids[:0] = ahead
+        result.num_accepted += len(ahead)
     return result
 
 

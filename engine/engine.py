@@ -19,7 +19,7 @@ from engine.cache.kv_cache import KVCache
 from engine.cache.prompt_logits import PromptLogits
 from engine.decoding import Extension, Ranking, extend
 from engine.errors import ContextOverflowError, GenerationError, InvalidParameterError, ModelFileError
-from engine.kernels.backend import Backend, SequenceSlice, StepInterruptedError
+from engine.kernels.backend import Backend, RunAhead, SequenceSlice, StepInterruptedError
 from engine.protocol import FinishReason
 from engine.scheduler.batch import Batch, ScheduledSequence
 from engine.scheduler.recurrent_states import RecurrentStates
@@ -91,6 +91,7 @@ class Engine:
             # A state that has seen a wrong token cannot be taken back.
             Speculation() if speculates and not has_states else None,
             RecurrentStates(backend, self.kv_cache) if has_states else None,
+            backend.max_ahead_tokens,
         )
 
     @property
@@ -172,11 +173,22 @@ class Engine:
         try:
             if self._is_interrupted:  # since the last look at the commands
                 raise StepInterruptedError
-            logits = self._backend.run(slices)
+            ahead = self._ahead_of(batch.scheduled[0])
+            logits = self._backend.run(slices, ahead)
         finally:
             self._running = ()
+        if ahead is not None:
+            batch.scheduled[0].ahead = ahead.token_ids
+            batch.scheduled[0].sequence.sampler.note_ahead(ahead)
         self._scheduler.observe(batch, time.perf_counter() - started)
         return logits
+
+    def _ahead_of(self, share: ScheduledSequence) -> RunAhead | None:
+        """What the backend may go on with by itself after a share."""
+        if share.num_ahead == 0:
+            return None
+        sequence = share.sequence
+        return sequence.sampler.run_ahead(share.num_ahead, sequence.end_token_ids, self._backend.vocab_size)
 
     def _sample(self, batch: Batch, logits: npt.NDArray[np.float32]) -> list[Extension]:
         """The tokens that follow in each share's sequence, none where its prompt is not read to the end yet."""
@@ -191,7 +203,7 @@ class Engine:
                 self.prompt_logits.put(sequence.token_ids, rows[-1 - len(share.proposed)])
             if share.is_sampled:
                 choosing = rows[-1 - len(share.proposed) :]
-                extensions.append(extend(sequence, choosing, share.proposed, self.context_length))
+                extensions.append(extend(sequence, choosing, share.proposed, self.context_length, share.ahead))
             else:
                 extensions.append(Extension())
             if sequence.probe is not None and len(rows) > 0:

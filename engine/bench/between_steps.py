@@ -1,6 +1,7 @@
 """What passes between two steps of the kernels while answers are written: our engine as the app runs it.
 
-Sampling, scheduling, the KV cache's books, text and events: all that time the other cores wait.
+Sampling, scheduling, the KV cache's books, text and events: all that time the other cores wait. Where steps follow
+each other inside the kernels each of them counts, and what passes between two is shared by them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The cache manager owns block *ids*; a backend owns the bytes behind them and the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -40,6 +40,44 @@ class SequenceSlice:
     is_prompt: bool = False
 
 
+@dataclass(frozen=True)
+class NativeChoice:
+    """Machine code that chooses a token from a row of logits; addresses, valid until the thread chooses otherwise.
+
+    Attributes:
+        kernel: the code, a kernel (see ``jit``); its operands lie at ``operands``.
+        logits, random: slots that take the row's address, int64, and a random number from 0 to 1, float64.
+        result: slot that gets the token, int64; negative where none can be chosen.
+    """
+
+    kernel: int
+    operands: int
+    logits: int
+    random: int
+    result: int
+
+
+@dataclass
+class RunAhead:
+    """Tokens that follow a step over a single one, as far as the backend goes on by itself.
+
+    Each is chosen from the logits of the one before and computed in the next position, without what the engine does
+    between two steps. Where the next would be an end token, or cannot be chosen, it is not computed, and the logits
+    are those that it would be chosen from.
+
+    Attributes:
+        choice: how each is chosen.
+        randoms: a random number for each; as many as there are tokens at most.
+        end_token_ids: that end a completion.
+        token_ids: those that were chosen and computed; the backend adds them.
+    """
+
+    choice: NativeChoice
+    randoms: Sequence[float]
+    end_token_ids: frozenset[int]
+    token_ids: list[int] = field(default_factory=list)
+
+
 def check_slice(part: SequenceSlice, plan: Plan, num_states: int) -> None:
     """Raise ValueError for what would read or write outside the buffers of ``plan``."""
     num_positions = part.start + len(part.token_ids)
@@ -57,6 +95,18 @@ def check_slice(part: SequenceSlice, plan: Plan, num_states: int) -> None:
         raise ValueError(f"the block table does not cover {num_positions} positions")
 
 
+def check_ahead(slices: Sequence[SequenceSlice], ahead: RunAhead, plan: Plan) -> None:
+    """Raise ValueError for tokens ahead that would be read or written outside the buffers of ``plan``."""
+    part = slices[0]
+    if len(slices) > 1 or len(part.token_ids) > 1 or part.logits == "none" or part.is_prompt:
+        raise ValueError("only a single token of a stream is followed by others")
+    num_positions = part.start + 1 + len(ahead.randoms)
+    if len(part.block_table) * BLOCK_SIZE < num_positions:
+        raise ValueError(f"the block table does not cover {num_positions} positions")
+    if plan.max_positions is not None and num_positions > plan.max_positions:
+        raise ValueError(f"position {num_positions - 1} of a model with {plan.max_positions} positions")
+
+
 def check_block_table(block_table: Integers, num_blocks: int) -> None:
     """Raise ValueError for a block that is not there."""
     if min(block_table) < 0 or max(block_table) >= num_blocks:
@@ -71,6 +121,7 @@ class Backend(Protocol):
     """Executes the plan it was made for, one step at a time; ``interrupt`` and ``lend_core`` may meet a step."""
 
     max_batch_tokens: int
+    max_ahead_tokens: int  # of a ``RunAhead``; 0 where it does not go on by itself
     vocab_size: int  # of a row of logits
     kv_bytes: int  # of the KV cache when all its blocks are written
     block_bytes: int  # of one block in all layers
@@ -78,10 +129,11 @@ class Backend(Protocol):
     state_bytes: int  # of the recurrent state of one sequence; 0 where the model has none
     num_states: int  # sequences whose states the backend has room for
 
-    def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
+    def run(self, slices: Sequence[SequenceSlice], ahead: RunAhead | None = None) -> npt.NDArray[np.float32]:
         """Run one step; slices may continue each other, all keys and values are written before any is attended to.
 
-        Returns logits, (wanted rows in order of the slices, vocab_size) float32. The array is overwritten by the
+        With ``ahead``, after a single token of a stream, steps of further ones may follow. Returns logits of the
+        last step, (wanted rows in order of the slices, vocab_size) float32. The array is overwritten by the
         next call. Raises ValueError when the slices hold more than ``max_batch_tokens`` tokens,
         StepInterruptedError, and what the backend's ``check_weights`` raises, which is called once the weights were
         read, ``guard_weights`` before. What a step has written that raised counts for nothing.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from engine.config import KVType
 from engine.kernels import definitions
-from engine.kernels.backend import SequenceSlice, StepInterruptedError, check_block_table, check_slice
+from engine.kernels.backend import RunAhead, SequenceSlice, StepInterruptedError, check_block_table, check_slice
 from engine.kernels.definitions import Floats
 from engine.kernels.dequantize import DequantizedWeights, dequantize_rows, dequantize_vector
 from engine.model.plan import (
@@ -112,6 +112,7 @@ class ReferenceBackend:
     ) -> None:
         """``kv_type`` is what the KV cache rounds to; ``max_weight_bytes`` bounds the dequantised matrices kept."""
         self.max_batch_tokens = max_batch_tokens
+        self.max_ahead_tokens = 0
         self.vocab_size = plan.vocab_size
         self.num_blocks = num_blocks
         self.num_states = num_states if plan.state_sizes else 0
@@ -131,8 +132,11 @@ class ReferenceBackend:
         self.block_bytes = kv_bytes_per_block(plan, kv_type)
         self.kv_format = f"reference {kv_type} {plan.kv_layers}"
 
-    def run(self, slices: Sequence[SequenceSlice]) -> Floats:
-        """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache."""
+    def run(self, slices: Sequence[SequenceSlice], ahead: RunAhead | None = None) -> Floats:
+        """See ``Backend.run``; it goes on with no token by itself.
+
+        Raises ValueError for slices that do not fit the backend or its cache.
+        """
         step = self._prepare(slices)
         self._guard_weights()
         with np.errstate(all="ignore"):  # weights of a damaged file may be NaN or huge; the sampler finds it out

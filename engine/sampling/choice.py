@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import NumericError
+from engine.kernels.backend import NativeChoice
 from engine.kernels.cpu.jit import Kernel, KernelSource, Progress, begin_kernels, load_kernels
 from engine.sampling.params import SamplingParams
 from engine.sampling.reference import SMALLEST_REPEAT_PENALTY
@@ -71,6 +72,14 @@ class Workspace:
         )
         addresses = (int(each.ctypes.data) for each in self._arrays)
         self._slots = array("q", (0, vocab_size, 0, 0, 0, 0, self.settings.buffer_info()[0], *addresses, 0))
+        operands, settings = self._slots.buffer_info()[0], self.settings.buffer_info()[0]
+        self._native = NativeChoice(
+            self._choose.address,
+            operands,
+            logits=operands + 8 * _LOGITS,
+            random=settings + 8 * _RANDOM,
+            result=operands + 8 * _RESULT,
+        )
 
     def choose(
         self,
@@ -90,6 +99,15 @@ class Workspace:
         covering = None if mask is None else _covering(mask, self.vocab_size)
         slots[_MASK] = 0 if covering is None else covering.ctypes.data
         return self._run(self._choose, row, is_changed=len(recent) > 0)
+
+    def native(self, params: SamplingParams) -> NativeChoice:
+        """See ``native_choice``."""
+        if params is not self._params:
+            self._set_params(params)
+        slots = self._slots
+        slots[_MASK] = slots[_NUM_RECENT] = 0
+        slots[_TOP_K] = params.top_k if 0 < params.top_k < self.vocab_size else 0
+        return self._native
 
     def rank(self, row: npt.NDArray[np.float32], count: int) -> int:
         """Write the ids of the ``count`` likeliest tokens to ``ids``; returns how many there are."""
@@ -160,6 +178,11 @@ def choose(
     ``recent`` are the tokens that penalties apply to, (tokens,) int32; none where there are no penalties.
     """
     return _workspace(len(logits)).choose(logits, recent, params, random, mask)
+
+
+def native_choice(params: SamplingParams, vocab_size: int) -> NativeChoice:
+    """``choose`` without penalties and mask as machine code, until this thread chooses the next token otherwise."""
+    return _workspace(vocab_size).native(params)
 
 
 def rank(logits: npt.NDArray[np.float32], count: int, token_id: int | None = None) -> list[TokenLogprob]:

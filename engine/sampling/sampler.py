@@ -10,6 +10,7 @@ import math
 import random
 import secrets
 from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import InvalidParameterError
+from engine.kernels.backend import RunAhead
 from engine.sampling.params import SamplingParams
 from engine.sampling.reference import has_penalties
 
@@ -55,6 +57,7 @@ class Sampler:
         self.seed = secrets.randbits(32) if params.seed is None else params.seed
         self._random = random.Random(self.seed & _SEED_MASK)  # NumPy's would have to be imported first
         self._recent = _RecentTokens(params.penalty_window if has_penalties(params) else 0)
+        self._drawn: deque[float] = deque()  # random numbers that are to be used next
         self._choose: Callable[..., int] | None = None
 
     def sample(
@@ -77,8 +80,30 @@ class Sampler:
             from engine.sampling.choice import choose  # llvmlite is not imported before a model is loaded
 
             self._choose = choose
-        place = self._random.random() if self._params.temperature > 0 else 0.0
+        place = self._drawn.popleft() if self._drawn else self._draw()
         return self._choose(logits, self._recent.of(token_ids), self._params, place, mask)
+
+    @property
+    def can_run_ahead(self) -> bool:
+        """Whether a choice depends on no other token."""
+        return not has_penalties(self._params)
+
+    def run_ahead(self, count: int, end_token_ids: frozenset[int], vocab_size: int) -> RunAhead:
+        """The next ``count`` choices, to be made by a backend; ``note_ahead`` is to be told of what it chose."""
+        from engine.sampling.choice import native_choice
+
+        while len(self._drawn) < count:
+            self._drawn.append(self._draw())
+        randoms = list(self._drawn)[:count]
+        return RunAhead(native_choice(self._params, vocab_size), randoms, end_token_ids)
+
+    def note_ahead(self, ahead: RunAhead) -> None:
+        """So many choices were made elsewhere: their random numbers are used."""
+        for _ in ahead.token_ids:
+            self._drawn.popleft()
+
+    def _draw(self) -> float:
+        return self._random.random() if self._params.temperature > 0 else 0.0
 
     def top_logprobs(
         self, logits: npt.NDArray[np.float32], count: int, token_id: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Shares
+from collections.abc import Sequence as Tokens
 
 from engine.kernels.backend import SequenceSlice
 from engine.scheduler.prompt_lookup import NOTHING, Draft
@@ -16,6 +17,8 @@ class ScheduledSequence:
         sequence: whose share it is.
         num_scheduled_tokens: of its own tokens.
         draft: tokens that may follow its last one; computed to be verified, given back where they are wrong.
+        num_ahead: tokens that the backend may choose and compute after its last one.
+        ahead: those that it has.
         is_sampled: whether the share reaches the sequence's last token, so that a new one is chosen.
         is_probed: whether the logits after each of its tokens are wanted, not only after the last.
         is_generating: whether a stream is watched that this share continues, rather than a prompt being read.
@@ -25,6 +28,8 @@ class ScheduledSequence:
         self.sequence = sequence
         self.num_scheduled_tokens = num_scheduled_tokens
         self.draft = draft
+        self.num_ahead = 0
+        self.ahead: Tokens[int] = ()
         self.is_sampled = num_scheduled_tokens == sequence.num_missing_tokens and sequence.max_tokens > 0
         start, probe = sequence.num_computed_tokens, sequence.probe
         self.is_probed = probe is not None and probe.wants(start, start + num_scheduled_tokens)

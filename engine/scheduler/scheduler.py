@@ -25,6 +25,7 @@ from engine.scheduler.prompt_lookup import NOTHING, Draft, PromptLookup
 from engine.scheduler.recurrent_states import RecurrentStates
 from engine.scheduler.sequence import Sequence, SequenceState
 from engine.scheduler.speculation import MAX_PROPOSED, MAX_STREAMS, Speculation
+from engine.scheduler.step_length import StepLength
 
 TARGET_STEP_S = 0.14  # of a step that reads, for a stream beside it, or a request that comes, waits for its end
 ALONE_FACTOR = 4  # as many tokens in a step that reads what the person waits for, with nothing else to do
@@ -49,6 +50,7 @@ class Scheduler:
         prompt_logits: PromptLogits,
         speculation: Speculation | None,
         states: RecurrentStates | None = None,
+        max_ahead_tokens: int = 0,
     ) -> None:
         self._kv_cache = kv_cache
         self._max_batch_tokens = max_batch_tokens
@@ -62,6 +64,7 @@ class Scheduler:
         self._running: list[Sequence] = []
         self._chunk_size = ChunkSize(128, MIN_CHUNK, max_batch_tokens)
         self._pace = Pace()
+        self._step_length = StepLength(max_ahead_tokens)
         self._stream_ratio = RATIO  # how much slower streams may be while others read
 
     @property
@@ -135,7 +138,28 @@ class Scheduler:
                 budget -= count
                 scheduled.append(ScheduledSequence(sequence, count))
         self._add_drafts(scheduled, budget)
+        if len(scheduled) == 1:
+            self._let_run_ahead(scheduled[0])
         return scheduled
+
+    def _let_run_ahead(self, share: ScheduledSequence) -> None:
+        """Let a stream compute some tokens without a word, where nobody else waits and each is chosen by itself."""
+        sequence, limit = share.sequence, self._step_length.num_ahead
+        is_alone = len(self._running) == 1 and not self._waiting and self._states is None
+        is_plain = sequence.constraint is None and sequence.probe is None and not sequence.num_logprobs
+        if limit == 0 or not is_alone or not is_plain or not sequence.sampler.can_run_ahead:
+            return
+        if not share.is_sampled or not sequence.is_generating or share.num_tokens != 1:
+            return
+        assert sequence.table is not None, "a scheduled sequence has blocks"
+        count = min(limit, self._room(sequence))
+        if count > 0 and self._kv_cache.reserve(sequence.table, sequence.num_tokens + count):
+            share.num_ahead = count
+
+    def _room(self, sequence: Sequence) -> int:
+        """Tokens that a step may compute after the last one, when one more is chosen from their logits."""
+        in_context = self._context_length - sequence.num_tokens - 1
+        return min(in_context, sequence.max_tokens - sequence.num_completion_tokens - 1)
 
     def _add_drafts(self, scheduled: list[ScheduledSequence], budget: int) -> None:
         """Add proposed tokens where they promise more tokens a second."""
@@ -154,11 +178,7 @@ class Scheduler:
         if not share.is_sampled or not sequence.is_generating or share.num_scheduled_tokens == 0:
             return NOTHING
         assert sequence.table is not None, "a scheduled sequence has blocks"
-        room = min(
-            limit,
-            self._context_length - sequence.num_tokens - 1,
-            sequence.max_tokens - sequence.num_completion_tokens - 1,
-        )
+        room = min(limit, self._room(sequence))
         sequence.lookup = sequence.lookup or PromptLookup()
         draft = sequence.lookup.propose(sequence.token_ids, room)
         if draft is NOTHING:
@@ -174,11 +194,14 @@ class Scheduler:
                 self._pace.note_reading(seconds)
             return
         self._pace.note_generating(seconds, self._stream_ratio)
+        count = 1 + sum(len(share.ahead) for share in batch.scheduled)
+        if batch.num_tokens == 1:
+            self._step_length.observe(count, seconds)
         if self._speculation is not None:
-            self._speculation.observe(batch, seconds)
+            self._speculation.observe(batch, seconds / count)
 
     def commit(self, share: ScheduledSequence, num_accepted: int) -> None:
-        """Note that a share's tokens and the first ``num_accepted`` of its proposed ones are in the KV cache."""
+        """Note that a share's tokens and ``num_accepted`` after them, proposed or ahead, are in the KV cache."""
         sequence = share.sequence
         assert sequence.table is not None, "a computed sequence has blocks"
         start, num_known = (
@@ -189,7 +212,7 @@ class Scheduler:
         sequence.num_computed_tokens += share.num_scheduled_tokens + num_accepted
         sequence.num_reached_tokens = max(sequence.num_reached_tokens, sequence.num_computed_tokens)
         sequence.num_proposed_tokens += len(share.proposed)
-        sequence.num_accepted_tokens += num_accepted
+        sequence.num_accepted_tokens += min(num_accepted, len(share.proposed))
         if self._speculation is not None:
             self._speculation.judge(share, num_accepted)
         self._kv_cache.commit(sequence.table, sequence.token_ids, sequence.num_computed_tokens)

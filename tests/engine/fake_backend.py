@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.backend import SequenceSlice, StepInterruptedError
+from engine.kernels.backend import RunAhead, SequenceSlice, StepInterruptedError
 from engine.model.plan import BLOCK_SIZE
 
 VOCAB_SIZE = 64
@@ -43,8 +43,10 @@ class FakeBackend:
         max_batch_tokens: int = 64,
         vocab_size: int = VOCAB_SIZE,
         before_run: Callable[[Sequence[SequenceSlice]], object] = lambda slices: None,
+        max_ahead_tokens: int = 0,
     ) -> None:
         self.max_batch_tokens = max_batch_tokens
+        self.max_ahead_tokens = max_ahead_tokens
         self.vocab_size = vocab_size
         self.before_run = before_run
         self.num_computed_tokens = 0
@@ -65,7 +67,21 @@ class FakeBackend:
     def write_state(self, slot: int, state: npt.NDArray[np.uint8] | None) -> None:
         raise NotImplementedError("the fake model has no recurrent state")
 
-    def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
+    def run(self, slices: Sequence[SequenceSlice], ahead: RunAhead | None = None) -> npt.NDArray[np.float32]:
+        """Tokens ahead are the greedy ones, whatever the choice."""
+        logits = self._run(slices)
+        for _ in ahead.randoms if ahead is not None else ():
+            assert ahead is not None
+            token_id = int(logits[0].argmax())
+            if np.isnan(logits[0, 0]) or token_id in ahead.end_token_ids:
+                break
+            ahead.token_ids.append(token_id)
+            start = slices[0].start + 1
+            slices = [SequenceSlice([token_id], start, slices[0].block_table)]
+            logits = self._run(slices)
+        return logits
+
+    def _run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
         assert not self.is_closed.is_set(), "closed"
         assert slices, "an empty batch"
         assert sum(len(part.token_ids) for part in slices) <= self.max_batch_tokens

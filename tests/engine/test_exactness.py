@@ -30,6 +30,8 @@ CONTEXT_LENGTH = 160
 class LogitsSampler(Sampler):
     """Greedy, and keeps the logits it chose from."""
 
+    can_run_ahead = False
+
     def __init__(self) -> None:
         super().__init__(SamplingParams(temperature=0))
         self.logits: list[np.ndarray] = []

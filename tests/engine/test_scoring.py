@@ -20,7 +20,7 @@ RIGHT, WRONG = np.log(np.exp(5.0) + 63 * np.exp(-5.0)) - 5.0, np.log(np.exp(5.0)
 class AllLogits(FakeBackend):
     """The fake backend with a row for each token."""
 
-    def run(self, slices):  # type: ignore[no-untyped-def]
+    def run(self, slices, ahead=None):  # type: ignore[no-untyped-def]
         (part,) = slices
         rows = []
         for offset, token_id in enumerate(part.token_ids):

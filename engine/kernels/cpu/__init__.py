@@ -4,6 +4,7 @@
     lowering/   a plan to a program: rows of kernel addresses and operands
     memory      the arrays behind the operands, work_memory: what they take; kv_store, kv_layout: keys and values
     threads     the threads, executor: their loop, control: its layout, sleep: the system's calls
+    run_ahead   the tokens that follow a step without Python, ahead: how
     jit         kernels as machine code from a cache of object files
     simd, tile, rows, isa         the words kernels are written in
     matmul, quantize, dequantize  ops on weights; operands, formats: their layouts

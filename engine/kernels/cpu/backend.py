@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.config import KVType
-from engine.kernels.backend import SequenceSlice, StepInterruptedError
+from engine.kernels.backend import RunAhead, SequenceSlice, StepInterruptedError, check_ahead
 from engine.kernels.cpu import step_state as state
 from engine.kernels.cpu.jit import load_kernels, source_hash
 from engine.kernels.cpu.kv_layout import kv_bytes_per_block
@@ -19,6 +19,7 @@ from engine.kernels.cpu.kv_store import KVStore
 from engine.kernels.cpu.layouts import attention_scratch_bytes
 from engine.kernels.cpu.lowering import LoweredOp, assemble, lower
 from engine.kernels.cpu.memory import Memory
+from engine.kernels.cpu.run_ahead import MAX_AHEAD_TOKENS, RunAheadInputs
 from engine.kernels.cpu.step_inputs import StepInputs
 from engine.kernels.cpu.threads import EXECUTOR_KERNELS, ThreadTeam
 from engine.model.plan import Plan
@@ -32,6 +33,7 @@ class CpuBackend:
 
     Attributes:
         max_batch_tokens: most tokens of one step.
+        max_ahead_tokens: most tokens that follow one.
         num_blocks: blocks of the KV cache.
         num_threads: threads of a step, the caller's included.
         kv_bytes: bytes of the KV cache when all its blocks are written.
@@ -58,6 +60,7 @@ class CpuBackend:
         ``on_progress(text, fraction)`` hears of compilation.
         """
         self.max_batch_tokens = max_batch_tokens
+        self.max_ahead_tokens = MAX_AHEAD_TOKENS
         self.num_blocks = num_blocks
         self._plan = plan
         self._guard_weights, self._check_weights = guard_weights, check_weights
@@ -82,19 +85,29 @@ class CpuBackend:
         self._team = ThreadTeam(num_threads)
         self.num_threads = self._team.num_threads
         self._inputs = StepInputs(plan, max_batch_tokens, num_blocks, self.num_states)
+        self._ahead = RunAheadInputs(self._memory.counters, self._memory.num_counters)
+        self._num_ahead_steps = 0
         self._set_scratch()
         self._set_program(ops)
 
-    def run(self, slices: Sequence[SequenceSlice]) -> npt.NDArray[np.float32]:
+    def run(self, slices: Sequence[SequenceSlice], ahead: RunAhead | None = None) -> npt.NDArray[np.float32]:
         """See ``Backend.run``. Raises ValueError for slices that do not fit the backend or its cache, too."""
         num_logit_rows = self._inputs.place(slices)
         if num_logit_rows > self._memory.max_logit_rows:
             self._make_room(num_logit_rows)
-        self._memory.prepare_positions(self._inputs.num_positions)
+        num_positions = self._inputs.num_positions
+        if ahead is not None:
+            check_ahead(slices, ahead, self._plan)
+            self._ahead.begin(ahead, self._logits_address)
+            num_positions += len(ahead.randoms)
+        self._memory.prepare_positions(num_positions)
         self._memory.clear_counters()
         self._guard_weights()
-        if not self._team.run():
+        if not self._team.run(self._ahead.address if ahead is not None else 0):
             raise StepInterruptedError
+        if ahead is not None:
+            self._ahead.end(ahead)
+            self._num_ahead_steps += len(ahead.token_ids)
         self._check_weights()
         return self._logits[:num_logit_rows]
 
@@ -134,8 +147,8 @@ class CpuBackend:
 
     @property
     def steps(self) -> tuple[int, float]:
-        """How many steps were computed so far, and in how many seconds."""
-        return self._team.num_steps, self._team.step_seconds
+        """How many steps were computed so far, those of tokens ahead included, and in how many seconds."""
+        return self._team.num_steps + self._num_ahead_steps, self._team.step_seconds
 
     def close(self) -> None:
         """End the threads and free the memory."""
@@ -163,3 +176,4 @@ class CpuBackend:
         self._program = assemble(ops, self._kernels)
         self._team.set_program(self._program, self._inputs.state)
         self._logits = self._memory.rows(self._plan.logits, self._memory.max_logit_rows)
+        self._logits_address = int(self._logits.ctypes.data)

@@ -34,7 +34,25 @@ CALL_WAIT = 42
 CALL_WAKE_ALL = 43
 CALL_TIME = 44
 WAIT_TIMEOUT = 45
+AHEAD = 46  # address of the block below, where a step may be followed by others; else 0
+AHEAD_KERNEL = 47  # address of ``ahead.go_ahead``
 MUTEX = 48  # 64 bytes each
 CONDITION = 56
 CONTROL_SLOTS = 64
 TEAM_FACTOR = 1 << 10  # above any number of threads
+
+# The block of the tokens ahead, see ``ahead``. Slots of the choice are a ``NativeChoice``.
+AHEAD_GOES_ON = 0  # 1: the step state is that of the next token, which is to be computed
+AHEAD_NUM_WANTED = 1  # tokens at most
+AHEAD_NUM_CHOSEN = 2
+AHEAD_TOKEN_IDS = 3  # address, (tokens wanted,) int32, that get the chosen ones
+AHEAD_RANDOMS = 4  # address, (tokens wanted,) float64
+AHEAD_END_IDS = 5  # address, int32
+AHEAD_NUM_END_IDS = 6
+AHEAD_COUNTERS = 7  # address of the program's counters, int64
+AHEAD_NUM_COUNTERS = 8
+AHEAD_CHOOSE = 9  # address of the kernel that chooses
+AHEAD_OPERANDS = 10  # address of its operands
+AHEAD_RANDOM = 11  # address of the slot that it takes a random number from
+AHEAD_RESULT = 12  # address of the slot that it puts the token in
+AHEAD_SLOTS = 13

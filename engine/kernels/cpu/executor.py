@@ -17,6 +17,9 @@ from llvmlite import ir
 from numba import types
 
 from engine.kernels.cpu.control import (
+    AHEAD,
+    AHEAD_GOES_ON,
+    AHEAD_KERNEL,
     ARRIVED,
     BARRIER_GENERATION,
     BARRIER_SPINS,
@@ -258,8 +261,9 @@ def walk(control: int, thread: int, generation: int) -> None:
     barrier(control, team, 0)
 
 
-def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
-    """Kernel for the calling thread (thread 0): begin a step, take part, return at its end. ``op`` is control."""
+@inline
+def take_step(op: int, num_threads: int) -> None:
+    """Begin a step, take part, return at its end."""
     generation = atomic_load(op + GENERATION * 8) + 1
     parked, team = 0, generation * TEAM_FACTOR + num_threads
     if atomic_load(op + IS_CORE_WANTED * 8) != 0 and num_threads > 1:
@@ -271,6 +275,21 @@ def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
     if team % TEAM_FACTOR > 1:
         wake(op)
     walk(op, 0, generation)
+
+
+def run_step(op: int, step: int, thread: int, num_threads: int) -> None:
+    """Kernel for the calling thread (thread 0): a step, and those that follow it. ``op`` is control."""
+    ahead, count = load_i64(op + AHEAD * 8), num_threads
+    while True:
+        take_step(op, count)
+        count = atomic_load(op + TEAM * 8) % TEAM_FACTOR
+        if ahead == 0 or count == 0:
+            return
+        call_kernel(load_i64(op + AHEAD_KERNEL * 8), ahead, load_i64(op + STEP * 8), 0, 1)
+        if load_i64(ahead + AHEAD_GOES_ON * 8) == 0:
+            return
+        if atomic_load(op + PARKED * 8) != 0:
+            count += 1
 
 
 def run_worker(op: int, step: int, thread: int, num_threads: int) -> None:

@@ -115,7 +115,12 @@ class Memory:
     def counter(self, index: int) -> int:
         """Address of an int64 that ``clear_counters`` sets to 0."""
         assert index < self.num_counters, "an op has one counter at most"
-        return np.asarray(self._counters).ctypes.data + index * 8
+        return self.counters + index * 8
+
+    @property
+    def counters(self) -> int:
+        """Address of all counters, one after the other."""
+        return np.asarray(self._counters).ctypes.data
 
     def clear_counters(self) -> None:
         """Set all counters to 0, before each step."""

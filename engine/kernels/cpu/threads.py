@@ -18,6 +18,8 @@ import numpy.typing as npt
 import psutil
 
 from engine.kernels.cpu.control import (
+    AHEAD,
+    AHEAD_KERNEL,
     BARRIER_SPINS,
     CALL_LOCK,
     CONDITION,
@@ -44,7 +46,8 @@ RUN_STEP = KernelSource("executor", "run_step")
 RUN_WORKER = KernelSource("executor", "run_worker")
 STOP_WORKERS = KernelSource("executor", "stop_workers")
 SPIN = KernelSource("executor", "spin")
-EXECUTOR_KERNELS = (RUN_STEP, RUN_WORKER, STOP_WORKERS, SPIN)
+GO_AHEAD = KernelSource("ahead", "go_ahead")
+EXECUTOR_KERNELS = (RUN_STEP, RUN_WORKER, STOP_WORKERS, SPIN, GO_AHEAD)
 
 _BARRIER_SPIN_S = 1e-3  # longer than threads of a balanced op differ, shorter than a time slice
 _IDLE_SPIN_S = 300e-6  # about what sampling a token takes: a wake-up costs some 50 us
@@ -97,6 +100,7 @@ class ThreadTeam:
         initialize(address + MUTEX * 8, address + CONDITION * 8)
         for slot, value in enumerate(sleep_calls(), CALL_LOCK):
             self._control[slot] = value
+        self._control[AHEAD_KERNEL] = kernels[GO_AHEAD].address
         spins_a_second = _measure_spins(kernels[SPIN], address)
         self._control[BARRIER_SPINS] = round(_BARRIER_SPIN_S * spins_a_second)
         self._control[IDLE_SPINS] = round(_IDLE_SPIN_S * spins_a_second)
@@ -124,10 +128,11 @@ class ThreadTeam:
         self._control[NUM_OPS] = len(program)
         self._control[STEP] = step.ctypes.data
 
-    def run(self) -> bool:
-        """Run the program once, without the GIL; the calling thread takes part. False when it was interrupted.
+    def run(self, ahead: int = 0) -> bool:
+        """Run the program, without the GIL; the calling thread takes part. False when it was interrupted.
 
-        Raises RuntimeError after close.
+        With ``ahead``, the address of a block of tokens ahead, again for each of these. Raises RuntimeError after
+        close.
 
         A thread that keeps the others waiting again and again has lost its core: it is left out of the rest of the
         step and of the next ones (see ``neighbours``).
@@ -136,6 +141,7 @@ class ThreadTeam:
             raise RuntimeError("the threads have ended: the backend is closed")
         control, team_size, begun = self._control, self._team_size, time.perf_counter()
         num_threads = team_size.begin(begun)
+        control[AHEAD] = ahead
         control[PATIENCE_NS] = team_size.patience_ns
         if team_size.counts_anew:
             control[LATE_NS], control[SINCE_NS] = 0, time.time_ns()  # the clock of ``executor.time_ns``

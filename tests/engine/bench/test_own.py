@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from engine.bench.own import OwnRunner
-from engine.kernels.backend import SequenceSlice
+from engine.kernels.backend import RunAhead, SequenceSlice
 from tests.tiny_models import VOCAB_SIZE, write_tiny_model
 
 
@@ -17,6 +17,9 @@ class Recorder:
     """A backend that keeps (start, number of tokens) of each step and always predicts token 7."""
 
     max_batch_tokens = 512
+    max_ahead_tokens = 3
+    state_bytes = 0
+    vocab_size = VOCAB_SIZE
     kv_bytes = 16_000
     num_states = 2
 
@@ -26,7 +29,7 @@ class Recorder:
         self.num_slices: list[int] = []
         self.states: list[list[int]] = []
 
-    def run(self, slices: list[SequenceSlice]) -> npt.NDArray[np.float32]:
+    def run(self, slices: list[SequenceSlice], ahead: RunAhead | None = None) -> npt.NDArray[np.float32]:
         self.num_slices.append(len(slices))
         self.states.append([part.state for part in slices])
         if len(slices) > 1:
@@ -35,9 +38,12 @@ class Recorder:
             ), "sequences share no block"
             return np.eye(VOCAB_SIZE, dtype=np.float32)[[part.start % VOCAB_SIZE for part in slices]]
         (part,) = slices
-        assert len(part.block_table) == -(-(part.start + len(part.token_ids)) // 16)
-        self.steps.append((part.start, len(part.token_ids)))
+        num_ahead = 0 if ahead is None else len(ahead.randoms)
+        assert len(part.block_table) == -(-(part.start + len(part.token_ids) + num_ahead) // 16)
+        self.steps.append((part.start, len(part.token_ids) + num_ahead))
         self.token_ids.extend(map(int, part.token_ids))
+        if ahead is not None:
+            ahead.token_ids += range(8, 8 + num_ahead)
         return np.eye(VOCAB_SIZE, dtype=np.float32)[7:8]
 
     def close(self) -> None:
@@ -79,14 +85,17 @@ def test_decoding_without_depth_starts_over(runner: OwnRunner, recorder: Recorde
     recorder.steps.clear()
     recorder.token_ids.clear()
     assert runner.decode(3, 0) > 0
-    assert recorder.steps == [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)]
-    assert recorder.token_ids[2:] == [7, 7, 7]  # it feeds what it predicts
+    assert recorder.steps == [(0, 1), (1, 1), (2, 1), (3, 2)]
+    assert recorder.token_ids[2:] == [7, 7]  # it feeds what it predicts
+    runner.decode(6, 4)
+    assert recorder.steps[4:] == [(5, 1), (6, 4), (10, 2)], "as many at once as the engine lets follow each other"
+    assert recorder.token_ids[5:] == [7, 7]
 
 
 def test_decoding_at_a_depth_goes_on_from_there(runner: OwnRunner, recorder: Recorder) -> None:
     runner.decode(2, 600)
     runner.decode(2, 600)
-    assert recorder.steps == [(33, 512), (545, 55), *((600 + index, 1) for index in range(6))]
+    assert recorder.steps == [(33, 512), (545, 55), (600, 1), (601, 1), (602, 1), (603, 1), (604, 2)]
 
 
 def test_only_blocks_that_held_tokens_count(runner: OwnRunner) -> None:

@@ -18,7 +18,7 @@ from engine.decision.label_trie import LabelTrie
 from engine.engine import Engine
 from engine.errors import InvalidParameterError
 from engine.gguf import open_model
-from engine.kernels.backend import SequenceSlice
+from engine.kernels.backend import RunAhead, SequenceSlice
 from engine.kernels.reference import ReferenceBackend
 from engine.model import load_plan
 from engine.protocol import Decide
@@ -42,7 +42,7 @@ class SmoothBackend(FakeBackend):
         super().__init__(64, 64, 16)
         self.num_runs = 0
 
-    def run(self, slices: Several[SequenceSlice]) -> Any:
+    def run(self, slices: Several[SequenceSlice], ahead: RunAhead | None = None) -> Any:
         self.num_runs += 1
         super().run(slices)
         rows = []
