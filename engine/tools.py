@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from engine.errors import InputError
+from engine.json_text import RepeatedKeyError, parse_json
 from engine.plain_data import dataclass
 
 NO_PARAMETERS = '{"type": "object", "properties": {}}'
@@ -51,7 +52,11 @@ def parse_tools(text: str) -> tuple[Tool, ...]:
     Raises InputError with a sentence that says which one is at fault.
     """
     try:
-        listed = json.loads(text)
+        listed = parse_json(text)
+    except RepeatedKeyError as error:
+        raise InputError(
+            f"The functions have the key “{error.key}” twice in one object; remove one of them."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"The functions are no JSON: {error}.") from error
     if not isinstance(listed, list):

@@ -82,10 +82,12 @@ def to_text(chat: ChatContent) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def from_json(text: str, name: str) -> list[ChatContent]:
-    """The chats of a file called ``name``, with ids of their own; raises ChatFileError."""
+def from_json(data: bytes, name: str) -> list[ChatContent]:
+    """The chats in a file called ``name``, with ids of their own; raises ChatFileError, or InputError."""
+    from engine.json_text import parse_json_file  # not before there is a file to read
+
     try:
-        content = json.loads(text)
+        content = parse_json_file(data, name)
     except (ValueError, RecursionError) as error:
         raise ChatFileError(tr("{name} is no JSON file, so there are no chats in it.", name=name)) from error
     if not isinstance(content, dict) or FORMAT_KEY not in content:

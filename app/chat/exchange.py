@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import re
@@ -82,8 +81,7 @@ class ChatExchange(QObject):
                 raise ChatFileError(tr("{name} is too large to hold chats.", name=path.name))
         from engine.extraction.texts import read_regular  # not before there is a file to read
 
-        data = read_regular(path, MAX_FILE_BYTES)
-        chats = from_json(data.decode(json.detect_encoding(data), "replace"), path.name)
+        chats = from_json(read_regular(path, MAX_FILE_BYTES), path.name)
         return [(chat, self._stored(chat)) for chat in chats]
 
     def _stored(self, chat: ChatContent) -> list[tuple[str, AttachmentRecord]]:

@@ -131,8 +131,9 @@ class Presets(QObject):
             if path.stat().st_size > _MAX_FILE_BYTES:
                 raise PresetError(tr("{name} is too large to be a preset.", name=path.name))
             from engine.extraction.texts import read_regular  # not before there is a file to read
+            from engine.json_text import parse_json_file
 
-            content = json.loads(read_regular(path, _MAX_FILE_BYTES))
+            content = parse_json_file(read_regular(path, _MAX_FILE_BYTES), path.name)
         except InputError as error:
             raise PresetError(told(error)) from error
         except OSError as error:

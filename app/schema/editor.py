@@ -33,6 +33,7 @@ from app.widgets.label import Label
 from app.widgets.use_dialog import AskDialog
 from engine.errors import InputError
 from engine.extraction.texts import decoded, read_regular
+from engine.json_text import RepeatedKeyError, parse_json
 
 CHECK_AFTER_MS = 300
 _WIDE_PX = 640
@@ -259,7 +260,11 @@ class SchemaEditor(QWidget):
     def _read_form(self) -> None:
         """Show the text as a form, if it has one."""
         try:
-            form = form_of(json.loads(self.text)) if self.text.strip() else Form()
+            form = form_of(parse_json(self.text)) if self.text.strip() else Form()
+        except RepeatedKeyError as error:  # a form would keep one of both
+            self._no_form.setText(
+                tr("The text has the key “{key}” twice in one object; remove one of them.", key=error.key)
+            )
         except (ValueError, RecursionError):
             self._no_form.setText(tr("The text is no JSON yet."))
         except NotAFormError as error:

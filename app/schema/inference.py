@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 
 from app.schema.fields import Field, FieldKind, Form, free_name
 from app.translation import tr
+from engine.json_text import RepeatedKeyError, parse_json
 
 MAX_CHOICES = 6
 _MIN_ROWS_FOR_CHOICES = 8
@@ -31,7 +31,11 @@ def form_from_example(text: str) -> Form:
     A field has the type of all its values, and is required where each example has it.
     """
     try:
-        example = json.loads(text)
+        example = parse_json(text)
+    except RepeatedKeyError as error:
+        raise NoExampleError(
+            tr("The example has the key “{key}” twice in one object; remove one of them.", key=error.key)
+        ) from error
     except (ValueError, RecursionError) as error:
         raise NoExampleError(tr("The example is no JSON, so its fields cannot be seen.")) from error
     examples = [item for item in (example if isinstance(example, list) else [example]) if isinstance(item, dict)]

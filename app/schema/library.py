@@ -102,10 +102,11 @@ def read_schema_file(path: Path) -> str:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise SchemaFileError(tr("{name} is too large to be a schema.", name=path.name))
         from engine.extraction.texts import read_regular  # not before there is a file to read
+        from engine.json_text import decode_json
 
         data = read_regular(path, MAX_FILE_BYTES)
-        text = data.decode(json.detect_encoding(data))
-        json.loads(text)
+        text = decode_json(data, path.name)
+        json.loads(text)  # a key that is there twice is shown with the text
     except InputError as error:
         raise SchemaFileError(told(error)) from error
     except OSError as error:

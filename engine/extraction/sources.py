@@ -17,6 +17,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.extraction.answers import well_formed
 from engine.extraction.texts import MAX_FILE_BYTES, decoded, read_text_file
+from engine.json_text import RepeatedKeyError, parse_json
 
 MAX_ROWS = 200_000
 _MAX_CELL_CHARACTERS = 10_000_000
@@ -202,7 +203,9 @@ def _json(text: str, name: str, *, is_lines: bool) -> Iterator[dict[str, str]]:
 
 def _parsed(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
+    except RepeatedKeyError as error:
+        raise InputError(f"{where} has the key “{error.key}” twice in one object; remove one of them.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is no JSON.") from error
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import codecs
 import logging
+import re
 import stat
 from pathlib import Path
 
 from engine.errors import InputError
+from engine.json_text import decode_strictly
 
 MAX_FILE_BYTES = 50_000_000
 MAX_CHARACTERS = 4_000_000
@@ -62,18 +64,29 @@ def read_regular(path: Path, max_bytes: int, *, is_start_enough: bool = False) -
 
 
 def decoded(data: bytes, name: str) -> str:
-    """The text of a file's bytes, by its byte order mark, as UTF-8, else as Windows-1252; raises InputError."""
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = data.decode("cp1252", "replace")
-    controls = sum(text.count(chr(code)) for code in range(32) if chr(code) not in "\t\n\r\f\v\x1b")
-    if "\x00" in text or controls * 100 > len(text):
+    """The text of a file's bytes, by its byte order mark, as UTF-8, else as Windows-1252; raises InputError.
+
+    No byte is replaced: what does not fit is told, for nobody would see it among many.
+    """
+    if (encoding := marked_encoding(data)) is not None:
+        return decode_strictly(data, encoding, name)
+    controls = sum(data.count(bytes((code,))) for code in range(32) if chr(code) not in "\t\n\r\f\v\x1b")
+    if b"\x00" in data or controls * 100 > len(data):
         raise InputError(f"{name} is no text: text, Markdown, code, tables (CSV) and PDF can be read.")
-    return text
+    return decode_strictly(data, _likely_encoding(data), name)
+
+
+def marked_encoding(data: bytes) -> str | None:
+    """The encoding that the byte order mark at the beginning names; None without one."""
+    return next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
+
+
+def _likely_encoding(data: bytes) -> str:
+    """UTF-8, or Windows-1252, which has nearly every byte: in UTF-8 with some damage most letters are whole."""
+    text = data.decode("utf-8", "surrogateescape")
+    num_stray = len(re.findall("[\udc80-\udcff]", text))
+    num_wide = len(re.findall("[^\x00-\x7f]", text)) - num_stray if num_stray else 0
+    return "utf-8" if num_wide >= num_stray else "cp1252"
 
 
 def _pdf_text(path: Path) -> str:

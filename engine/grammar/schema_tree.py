@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
+from engine.json_text import RepeatedKeyError, parse_json
+
 Schema = dict[str, Any]
 
 MAX_DEPTH: Final = 100  # levels of JSON; the grammar library ends at 128
@@ -69,7 +71,11 @@ def parse_schema(text: str) -> Any:
         raise SchemaTextError(f"The schema holds {constant}, which is not JSON.")
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        return parse_json(text, parse_constant=refuse)
+    except RepeatedKeyError as error:
+        raise SchemaTextError(
+            f"The schema has the key “{error.key}” twice in one object; remove one of them."
+        ) from error
     except json.JSONDecodeError as error:
         raise SchemaTextError(f"The schema is not JSON: {error.msg} in line {error.lineno}.") from error
     except (RecursionError, ValueError) as error:

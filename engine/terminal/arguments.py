@@ -8,11 +8,13 @@ from typing import IO
 
 from engine.config import EngineConfig
 from engine.errors import EngineError, InputError
+from engine.extraction.texts import marked_encoding
 from engine.protocol import Tool
 from engine.sampling.params import SamplingParams
 from engine.sampling.sampler import check_params
 from engine.tools import parse_tools
 
+_MAX_BYTES_A_CHARACTER = 4
 MAX_TEXT_LENGTH = 16 << 20  # characters read from a file or a pipe; tokenizing takes a few hundred bytes for each
 
 
@@ -117,21 +119,36 @@ def read_text(given: str) -> str:
 
 
 def read_file(given: str) -> str:
-    """The text of a file, or all of stdin for "-". Raises EngineError where it is endless or not UTF-8."""
+    """The text of a file, or all of stdin for "-", in UTF-8 or what its byte order mark says.
+
+    Raises EngineError where it is endless or in another encoding.
+    """
     if given == "-":
         return read_text(given)
     try:
-        with open(given, encoding="utf-8") as file:
-            return _read_all(file, given)
+        with open(given, "rb") as file:
+            data = file.read(_MAX_BYTES_A_CHARACTER * MAX_TEXT_LENGTH + 1)
+        if len(data) > _MAX_BYTES_A_CHARACTER * MAX_TEXT_LENGTH:
+            raise _too_long(given)
+        encoding = marked_encoding(data) or "utf-8"
+        text = data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        raise EngineError(f"{given} is not UTF-8 text (byte {error.start:,}).") from error
+        label = encoding.removesuffix("-sig").upper()
+        raise EngineError(f"{given} is not {label} text (byte {error.start:,}).") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or str(error)
         raise EngineError(f"{given[:200]} cannot be read: {reason}.") from error
+    if len(text) > MAX_TEXT_LENGTH:
+        raise _too_long(given)
+    return text
+
+
+def _too_long(name: str) -> EngineError:
+    return EngineError(f"{name} is longer than {MAX_TEXT_LENGTH:,} characters; give a part of it.")
 
 
 def _read_all(file: IO[str], name: str) -> str:
     text = file.read(MAX_TEXT_LENGTH + 1)
     if len(text) > MAX_TEXT_LENGTH:
-        raise EngineError(f"{name} is longer than {MAX_TEXT_LENGTH:,} characters; give a part of it.")
+        raise _too_long(name)
     return text

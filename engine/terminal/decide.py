@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.decision.calibration import fit_temperature
 from engine.decision.decision import PLACEHOLDER, Calibration, Decision
 from engine.errors import EngineError, InvalidParameterError
+from engine.json_text import RepeatedKeyError, parse_json
 from engine.protocol import Decide, Decided, Message, RequestFailed, Role
 from engine.terminal.arguments import add_engine, config_of, read_file, read_text
 from engine.terminal.models import find_model
@@ -118,9 +119,13 @@ def _read_examples(given: str) -> tuple[list[str], list[str]]:
         if not line.strip():
             continue
         try:
-            example = json.loads(line)
+            example = parse_json(line)
             texts.append(str(example["text"]))
             answers.append(str(example["answer"]))
+        except RepeatedKeyError as error:
+            raise InvalidParameterError(
+                f"Line {number} of {given} has the key “{error.key}” twice; remove one of them."
+            ) from error
         except (ValueError, KeyError, TypeError) as error:
             reason = 'is no JSON object with "text" and "answer"'
             raise InvalidParameterError(f"Line {number} of {given} {reason}.") from error
@@ -129,7 +134,7 @@ def _read_examples(given: str) -> tuple[list[str], list[str]]:
 
 def _read_calibration(path: Path) -> Calibration:
     try:
-        found = json.loads(read_file(str(path)))
+        found = parse_json(read_file(str(path)))
         return Calibration(**{**found, "choices": tuple(found["choices"])})
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidParameterError(f"{path.name} holds no calibration; fit one with --examples.") from error

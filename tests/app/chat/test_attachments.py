@@ -102,6 +102,7 @@ def test_what_cannot_be_attached_says_why(tmp_path: Path) -> None:
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and nothing more")
     _pdf(tmp_path / "locked.pdf", "secret", "word")
     _pdf(tmp_path / "scan.pdf", "")
+    (tmp_path / "cut.txt").write_bytes("Grüße aus Köln, später mehr: 你".encode()[:-1])
     (tmp_path / "long.txt").write_bytes(b"a" * 5_000_000)
     with (tmp_path / "huge.txt").open("wb") as stream:
         stream.truncate(60_000_000)
@@ -109,6 +110,7 @@ def test_what_cannot_be_attached_says_why(tmp_path: Path) -> None:
         "folder": "folder is a folder; choose the files in it.",
         "image.png": "image.png is no text: text, Markdown, code, tables (CSV) and PDF can be read.",
         "empty.txt": "empty.txt holds no text.",
+        "cut.txt": "cut.txt is no UTF-8 text: byte 34 does not fit. Save it as UTF-8.",
         "broken.pdf": "broken.pdf is damaged, or no PDF that can be read.",
         "locked.pdf": "locked.pdf is locked with a password; use a copy without one.",
         "scan.pdf": "scan.pdf holds no text: its pages are pictures.",

@@ -133,8 +133,26 @@ def test_several_chats_go_into_one_file(bench: Bench, tmp_path: Path) -> None:
 )
 def test_a_file_that_cannot_be_read_in_says_why(text: str, sentence: str) -> None:
     with pytest.raises(ChatFileError) as caught:
-        from_json(text, "x.json")
+        from_json(text.encode(), "x.json")
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b'{"fireside_chats": 1, "chats": [{"title": "\xff"}]}', "is no UTF-8 text: byte 44 does not fit"),
+        (b'{"fireside_chats": 1, "chats": [], "chats": []}', "has the key “chats” twice in one object"),
+    ],
+)
+def test_nothing_of_a_file_is_guessed(bench: Bench, tmp_path: Path, data: bytes, sentence: str) -> None:
+    (tmp_path / "x.json").write_bytes(data)
+    said: list[str] = []
+    bench.controller.exchange.notice.connect(said.append)
+    before = len(bench.controller.conversations)
+    bench.controller.exchange.read(tmp_path / "x.json")
+    bench.qtbot.waitUntil(lambda: bool(said))
+    assert said[0].startswith(f"x.json {sentence}")
+    assert len(bench.controller.conversations) == before
 
 
 def test_a_file_that_cannot_be_written_or_read_is_said(bench: Bench, tmp_path: Path) -> None:
@@ -209,7 +227,7 @@ def test_a_format_that_never_was_is_not_called_newer(bench: Bench, tmp_path: Pat
     with pytest.raises(PresetError, match="“fireside_preset” is no format that there is"):
         bench.controller.presets.read_file(path)
     with pytest.raises(ChatFileError, match="“fireside_chats” is no format that there is"):
-        from_json(json.dumps({"fireside_chats": version, "chats": []}), path.name)
+        from_json(json.dumps({"fireside_chats": version, "chats": []}).encode(), path.name)
 
 
 def test_a_folder_is_refused_in_the_language_of_the_interface(bench: Bench, tmp_path: Path) -> None:

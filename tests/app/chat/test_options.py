@@ -97,6 +97,10 @@ def test_a_preset_is_saved_taken_over_and_shared(bench: Bench, make_bench: Bench
         ("[1]", "x.json holds no preset of Fireside: “fireside_preset” is missing."),
         ('{"fireside_preset": 2}', "x.json is a preset of a newer Fireside; update to read it."),
         ('{"fireside_preset": 1, "options": []}', "x.json holds a preset without options."),
+        (
+            '{"fireside_preset": 1, "options": {"seed": 1, "seed": 2}}',
+            "x.json has the key “seed” twice in one object; remove one of them.",
+        ),
     ],
 )
 def test_a_file_that_holds_no_preset_says_so(bench: Bench, tmp_path: Path, content: str, sentence: str) -> None:

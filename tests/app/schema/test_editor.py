@@ -69,6 +69,11 @@ def test_the_text_writes_the_form_and_says_what_no_form_shows(editor: SchemaEdit
     _wait(editor, qtbot)
     assert editor._no_form.text() == "The text is no JSON yet."
     assert not editor.is_usable
+    editor.edit.setPlainText('{"type": "object", "properties": {"a": {"type": "string"}, "a": {"type": "null"}}}')
+    _wait(editor, qtbot)
+    assert editor._no_form.text() == "The text has the key “a” twice in one object; remove one of them."
+    assert not editor.is_usable
+    assert "twice" in editor._faults.text()
     editor.edit.setPlainText('{"type": "object", "properties": {"b": {"type": "boolean"}}}')
     _wait(editor, qtbot)
     assert editor.form.isEnabled()
@@ -132,11 +137,16 @@ def test_a_file_that_is_no_schema_says_so(editor: SchemaEditor, tmp_path: Path) 
     editor.take_file(tmp_path / "gone.json")
     editor.take_table(tmp_path / "gone.csv")
     editor.take_example("nothing")
+    editor.take_example('{"a": 1, "a": "x"}')
+    (tmp_path / "y.json").write_bytes(b'{"title": "\xfcber"}')
+    editor.take_file(tmp_path / "y.json")
     assert said == [
         "x.json is no JSON file, so there is no schema in it.",
         "gone.json could not be read: No such file or directory.",
         "gone.csv could not be read: No such file or directory.",
         "The example is no JSON, so its fields cannot be seen.",
+        "The example has the key “a” twice in one object; remove one of them.",
+        "y.json is no UTF-8 text: byte 12 does not fit. Save it as UTF-8.",
     ]
     big = tmp_path / "big.json"
     big.write_text(" " * 2_000_001, encoding="utf-8")

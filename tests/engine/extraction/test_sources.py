@@ -91,6 +91,12 @@ def test_one_text_is_one_row_and_lines_are_many(tmp_path: Path) -> None:
         ("header.csv", "a,b\n", "header.csv holds no rows."),
         ("bad.jsonl", '{"a": 1}\nno\n', "bad.jsonl, line 2 is no JSON."),
         ("bad.json", "{", "bad.json is no JSON."),
+        (
+            "two.jsonl",
+            '{"a": 1}\n{"b": 1, "b": 2}\n',
+            "two.jsonl, line 2 has the key “b” twice in one object; remove one of them.",
+        ),
+        ("two.csv", b"a,b\n1,\x81\n", "two.csv is no Windows-1252 text: byte 7 does not fit. Save it as UTF-8."),
         ("null.json", "[null]", "null.json, item 1 is neither an object nor a text."),
         ("bad.xlsx", "no zip", "bad.xlsx is damaged, locked with a password, or no Excel table."),
         (

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.errors import EngineError
 from engine.terminal import arguments
 from engine.terminal.cli import main
 from tests.tiny_models import write_tiny_model
@@ -242,6 +243,16 @@ def test_unreadable_texts_are_one_sentence(terminal: Terminal, tmp_path: Path, s
     }
     assert terminal.run("score", smollm2_path, tmp_path / "absent.txt") == 1
     assert "cannot be read" in terminal.err
+
+
+def test_a_file_may_have_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        path.write_bytes('{"title": "für"}\r\n'.encode(encoding))
+        assert arguments.read_file(str(path)) == '{"title": "für"}\n'
+    path.write_bytes(b"\xff\xfea")
+    with pytest.raises(EngineError, match=r"is not UTF-16 text \(byte 2\)"):
+        arguments.read_file(str(path))
 
 
 def test_a_parameter_out_of_range_is_named(terminal: Terminal, smollm2_path: Path) -> None:
