@@ -13,6 +13,7 @@ from app.translation import tr, trn
 from app.widgets.buttons import IconButton, TextButton
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.label import plain_tooltip
+from app.widgets.spacing import spaced
 
 _NAME_CHARACTERS = 40
 
@@ -56,7 +57,7 @@ class AttachmentChips(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._can_remove = can_remove
-        self._flow = FlowLayout(theme.px(6), align_right=align_right)
+        self._flow = spaced(theme, FlowLayout(0, align_right=align_right), spacing=6)
         self.setLayout(self._flow)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
@@ -82,7 +83,6 @@ class AttachmentChips(QWidget):
         self.updateGeometry()
 
     def _make(self, record: AttachmentRecord) -> Chip:
-        px = self._theme.px
         chip = Chip(record.name)
         name = record.name if len(record.name) <= _NAME_CHARACTERS else f"{record.name[: _NAME_CHARACTERS - 1]}…"
         look = TextButton(self._theme, f"{name.replace('&', '&&')} · {length_of(record)}", "file")
@@ -91,9 +91,7 @@ class AttachmentChips(QWidget):
         )
         look.setToolTip(plain_tooltip(record.name))
         look.clicked.connect(lambda: self.opened.emit(record))
-        row = QHBoxLayout(chip)
-        row.setContentsMargins(px(8), px(3), px(8 if not self._can_remove else 4), px(3))
-        row.setSpacing(px(4))
+        row = spaced(self._theme, QHBoxLayout(chip), spacing=4, margins=(8, 3, 4 if self._can_remove else 8, 3))
         row.addWidget(look)
         if self._can_remove:
             remove = IconButton(self._theme, "close", tr("Take {name} off", name=record.name))

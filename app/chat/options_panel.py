@@ -29,6 +29,7 @@ from app.widgets.buttons import IconButton, WideMenuButton
 from app.widgets.file_dialogs import choose_file, choose_target
 from app.widgets.label import Label
 from app.widgets.setting_row import SettingRow
+from app.widgets.spacing import spaced
 from app.widgets.use_dialog import AskDialog
 from engine.errors import InputError
 
@@ -117,8 +118,7 @@ class OptionsPanel(QFrame):
         self.setMaximumWidth(_NO_LIMIT if self._is_alone else width)
 
     def _choice(self, title: str, button: WideMenuButton) -> QVBoxLayout:
-        column = QVBoxLayout()
-        column.setSpacing(self._theme.px(8))
+        column = spaced(self._theme, QVBoxLayout(), spacing=8)
         column.addWidget(Label(title, "strong"))
         column.addWidget(button)
         return column

@@ -31,6 +31,7 @@ from app.widgets.growing_edit import GrowingEdit
 from app.widgets.label import ElidingLabel, Label
 from app.widgets.notice_bar import NoticeBar
 from app.widgets.page_parts import PageBar
+from app.widgets.spacing import spaced
 from app.widgets.use_dialog import AskDialog
 
 LEFT_PX, _LEAST_LEFT_PX = 340, 264  # of the column that asks; the answers have the rest
@@ -303,21 +304,18 @@ class ExtractionPage(QWidget):
 
     def _lay_out(self) -> None:
         beside = QWidget()
-        self._bar_row = FlowLayout(self._theme.px(10), parent=beside)
+        bar_row = spaced(self._theme, FlowLayout(0, parent=beside), spacing=10)
         deeds = QWidget()
-        self._deeds_row = QHBoxLayout(deeds)
-        self._deeds_row.setContentsMargins(0, 0, 0, 0)
-        self._deeds_row.addWidget(self.run_button)
-        self._deeds_row.addWidget(self.export_button)
+        row = spaced(self._theme, QHBoxLayout(deeds), spacing=10, margins=(0, 0, 0, 0))
+        row.addWidget(self.run_button)
+        row.addWidget(self.export_button)
         for widget in (self._title, self._progress, deeds):
-            self._bar_row.addWidget(widget)
+            bar_row.addWidget(widget)
         bar = PageBar(self._theme, tr("Extraction"), beside)
         bar.closed.connect(self.closed)
         self._left = QWidget()
-        left = QVBoxLayout(self._left)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(self._theme.px(12))
-        inputs = QHBoxLayout()
+        left = spaced(self._theme, QVBoxLayout(self._left), spacing=12, margins=(0, 0, 0, 0))
+        inputs = spaced(self._theme, QHBoxLayout(), spacing=8)
         inputs.addWidget(self._choose)
         inputs.addWidget(self._column_button)
         inputs.addStretch(1)
@@ -333,15 +331,13 @@ class ExtractionPage(QWidget):
         self._left_scroll.setWidget(self._left)
         right = QFrame()
         right.setProperty("look", "card")
-        inside = QVBoxLayout(right)
-        inside.setContentsMargins(1, 1, 1, self._theme.px(10))
+        inside = spaced(self._theme, QVBoxLayout(right), spacing=6, margins=(1, 1, 1, 10))
         self._empty.setText(tr("The answers stand here, a row for each text."))
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setWordWrap(True)
         inside.addWidget(self._empty, 1)
         inside.addWidget(self.table, 1)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(self._theme.px(12), 0, self._theme.px(12), 0)
+        foot = spaced(self._theme, QHBoxLayout(), margins=(12, 0, 12, 0))
         foot.addWidget(self._foot)
         inside.addLayout(foot)
         column = QVBoxLayout()
@@ -359,10 +355,7 @@ class ExtractionPage(QWidget):
     def _card(self, title: str, *parts: QWidget | QHBoxLayout) -> QFrame:
         card = QFrame()
         card.setProperty("look", "card")
-        px = self._theme.px
-        inside = QVBoxLayout(card)
-        inside.setContentsMargins(px(16), px(14), px(16), px(14))
-        inside.setSpacing(px(8))
+        inside = spaced(self._theme, QVBoxLayout(card), spacing=8, margins=(16, 14, 16, 14))
         inside.addWidget(Label(title, "strong"))
         for part in parts:
             if isinstance(part, QWidget):
@@ -389,8 +382,6 @@ class ExtractionPage(QWidget):
 
     def _apply_metrics(self) -> None:
         px = self._theme.px
-        self._bar_row.setSpacing(px(10))
-        self._deeds_row.setSpacing(px(10))
         self.editor.setMinimumHeight(px(_EDITOR_PX))
         self._share_width()
         self._body.setContentsMargins(px(16), px(16), px(16), px(16))

@@ -80,8 +80,6 @@ class LocalCard(QFrame):
         self._rows = QWidget()
         grid = QGridLayout(self._rows)
         grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(self._theme.px(16))
-        grid.setVerticalSpacing(self._theme.px(5))
         grid.setColumnStretch(0, 3)
         grid.setColumnStretch(4, 3)
         for number, model in enumerate(models):
@@ -109,6 +107,7 @@ class LocalCard(QFrame):
         assert isinstance(grid, QGridLayout)
         grid.setColumnStretch(3, 2 if is_wide else 0)
         grid.setColumnStretch(4, 0 if is_stacked else 3)
+        grid.setVerticalSpacing(px(5))
         grid.setHorizontalSpacing(px(4 if is_stacked else 16))  # columns that show nothing have theirs, too
 
     def _add_row(self, grid: QGridLayout, place: int, model: FoundModel) -> None:

@@ -14,6 +14,7 @@ from app.translation import tr
 from app.widgets.buttons import LookButton
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.label import ElidingLabel, Label, WrappingLabel
+from app.widgets.spacing import spaced
 
 
 class StarterCard(QFrame):
@@ -39,7 +40,7 @@ class StarterCard(QFrame):
         theme.changed.connect(self._apply_metrics)
 
     def _add_row(self, offer: StarterOffer, look: str) -> None:
-        row = FlowLayout(self._theme.px(8))
+        row = spaced(self._theme, FlowLayout(0), spacing=8)
         row.addWidget(Label(offer.name, "strong"))
         about = tr("tiny: quick everywhere, and it knows little") if offer.is_tiny else tr("good for its size")
         row.addWidget(ElidingLabel(f"{tr('about {size}', size=size_text(offer.size))} · {about}", "muted"))

@@ -30,6 +30,7 @@ from app.widgets.buttons import LabelledSwitch, MenuButton, SegmentedControl
 from app.widgets.file_dialogs import choose_file
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.label import Label
+from app.widgets.spacing import spaced
 from app.widgets.use_dialog import AskDialog
 from engine.errors import InputError
 from engine.extraction.texts import decoded, read_regular
@@ -307,7 +308,8 @@ class SchemaEditor(QWidget):
     # ------------------------------------------------------------------------------------------ looks
 
     def _lay_out(self) -> None:
-        head = FlowLayout(self._theme.px(8))  # long words at a large text size have no room side by side
+        # In rows: long words at a large text size have no room side by side.
+        head = spaced(self._theme, FlowLayout(0), spacing=8)
         head.addWidget(self._open)
         head.addWidget(self._sides)
         holder = QWidget()

@@ -14,6 +14,7 @@ from app.theme import Theme
 from app.translation import tr
 from app.widgets.buttons import ChoiceButton, IconButton, LabelledSwitch, LookButton, TextButton
 from app.widgets.label import ElidingLabel
+from app.widgets.spacing import spaced
 
 
 class FormView(QWidget):
@@ -30,14 +31,12 @@ class FormView(QWidget):
         self._theme = theme
         self._fields: tuple[Field, ...] = ()
         self.rows: list[FieldRow] = []
-        px = theme.px
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(0)
         self._add = TextButton(theme, tr("Add a field"), "attach")
         self._add.clicked.connect(self.add_field)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(px(4), px(6), 0, 0)
+        foot = spaced(theme, QHBoxLayout(), margins=(4, 6, 0, 0))
         foot.addWidget(self._add)
         foot.addStretch(1)
         self._column.addLayout(foot)
@@ -144,15 +143,14 @@ class FieldRow(QFrame):
         self._inside = QVBoxLayout()
         self._lay_out()
         self._wire()
+        self._apply_metrics()
+        theme.changed.connect(self._apply_metrics)
         self.set_open(False)
         self.show_field(field)
 
     def _make_header(self) -> LookButton:
-        px = self._theme.px
         header = LookButton(self._theme, "", "row")
-        header.setFixedHeight(px(36))
-        row = QHBoxLayout(header)
-        row.setContentsMargins(px(10), 0, px(10), 0)
+        row = spaced(self._theme, QHBoxLayout(header), margins=(10, 0, 10, 0))
         self._title = ElidingLabel()
         self._summary = ElidingLabel("", "muted")
         row.addWidget(self._title, 1)
@@ -160,13 +158,10 @@ class FieldRow(QFrame):
         return header
 
     def _lay_out(self) -> None:
-        px = self._theme.px
-        first = QHBoxLayout()
-        first.setSpacing(px(6))
+        first = spaced(self._theme, QHBoxLayout(), spacing=6)
         first.addWidget(self.name, 1)
         first.addWidget(self.kind, 1)
-        second = QHBoxLayout()
-        second.setSpacing(px(10))
+        second = spaced(self._theme, QHBoxLayout(), spacing=10)
         second.addWidget(self.required)
         second.addWidget(self.listed)
         second.addStretch(1)
@@ -178,8 +173,7 @@ class FieldRow(QFrame):
             button = IconButton(self._theme, icon, words)
             button.clicked.connect(act)
             second.addWidget(button)
-        self._inside.setContentsMargins(px(10), px(2), px(10), px(10))
-        self._inside.setSpacing(px(6))
+        spaced(self._theme, self._inside, spacing=6, margins=(10, 2, 10, 10))
         self._inside.addLayout(first)
         self._inside.addWidget(self.choices)
         self._inside.addWidget(self.description)
@@ -190,6 +184,9 @@ class FieldRow(QFrame):
         column.setSpacing(0)
         column.addWidget(self._header)
         column.addWidget(self._body)
+
+    def _apply_metrics(self) -> None:
+        self._header.setFixedHeight(self._theme.px(36))
 
     def _wire(self) -> None:
         self._header.clicked.connect(lambda: self.set_open(not self.is_open))
@@ -244,8 +241,7 @@ class FieldRow(QFrame):
         if field.kind is FieldKind.OBJECT and self.inner is None:
             self.inner = FormView(self._theme)
             self.inner.changed.connect(lambda fields: self._change(fields=fields))
-            holder = QHBoxLayout()
-            holder.setContentsMargins(self._theme.px(12), 0, 0, 0)
+            holder = spaced(self._theme, QHBoxLayout(), margins=(12, 0, 0, 0))
             holder.addWidget(self.inner)
             self._inside.addLayout(holder)
         if self.inner is not None:

@@ -30,6 +30,7 @@ from PySide6.QtWidgets import (
 from app.theme import Theme
 from app.theme.icons import pixmap
 from app.widgets.label import Label
+from app.widgets.spacing import spaced
 
 
 class LookButton(QPushButton):
@@ -322,9 +323,7 @@ class LabelledSwitch(QWidget):
         super().__init__(parent)
         self.switch = Switch(theme, text)
         self.switch.toggled.connect(self.toggled)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(theme.px(7))
+        row = spaced(theme, QHBoxLayout(self), spacing=7, margins=(0, 0, 0, 0))
         row.addWidget(self.switch)
         row.addWidget(Label(text, "help"), 1)
 
