@@ -384,6 +384,7 @@ class ExtractionPage(QWidget):
         px = self._theme.px
         self.editor.setMinimumHeight(px(_EDITOR_PX))
         self._share_width()
+        self._empty.setContentsMargins(px(24), 0, px(24), 0)
         self._body.setContentsMargins(px(16), px(16), px(16), px(16))
         self._body.setSpacing(px(16))
         for button in (self._title, self.run_button, self.export_button):

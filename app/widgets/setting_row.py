@@ -17,6 +17,8 @@ from app.widgets.setting_field import make_field
 
 _STACKED_PX = 400
 """In a row that is narrower the field stands below the words."""
+_WORDS_PX = 180
+"""And where the words would have less room than this beside it."""
 
 
 class Values(Protocol):
@@ -111,7 +113,14 @@ class SettingRow(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        is_stacked = not self._is_narrow and self.width() < self._theme.px(_STACKED_PX)
+        self._fit_width()
+
+    def _fit_width(self) -> None:
+        px = self._theme.px
+        needed = self._reset.sizeHint().width() + 2 * px(8) + px(_WORDS_PX)
+        if self._controls.indexOf(self.field.editor) >= 0:
+            needed += self.field.editor.sizeHint().width()
+        is_stacked = not self._is_narrow and self.width() < max(needed, px(_STACKED_PX))
         directions = QBoxLayout.Direction
         self._row.setDirection(directions.TopToBottom if is_stacked else directions.LeftToRight)
         self._controls.setDirection(directions.BottomToTop if is_stacked else directions.LeftToRight)
@@ -129,3 +138,4 @@ class SettingRow(QWidget):
         self._row.setSpacing(self._theme.px(8))
         self._controls.setSpacing(self._theme.px(8))
         self._column.setSpacing(self._theme.px(4 if self._is_narrow else 8))
+        self._fit_width()

@@ -10,6 +10,7 @@ from app.settings import Settings
 from app.settings_table import SETTINGS
 from app.theme import Theme
 from app.translation import current
+from app.widgets.label import WrappingLabel
 from app.widgets.setting_row import SettingRow
 
 
@@ -142,3 +143,18 @@ def test_another_language_offers_a_restart(page: PreferencesPage, settings: Sett
     settings.set("language", "de")
     settings.set("language", "en")
     assert page.notice_bar.isHidden(), "it is the language that is spoken"
+
+
+@pytest.mark.parametrize("width", [300, 420, 520, 640, 900])
+def test_the_words_beside_a_field_can_be_read(settings: Settings, theme: Theme, qtbot: QtBot, width: int) -> None:
+    """A wide field, as the choices of a language, leaves too little room for the sentence sooner than a number."""
+    row = SettingRow(next(each for each in SETTINGS if each.key == "language"), settings, theme)
+    qtbot.addWidget(row)
+    settings.set("language", "de")
+    row.resize(width, 200)
+    row.show()
+    qtbot.wait(10)
+    words = max(label.width() for label in row.findChildren(WrappingLabel))
+    assert words >= theme.px(180)
+    editor = row.field.editor
+    assert editor.width() >= editor.sizeHint().width() or words == width, "it stands below"
