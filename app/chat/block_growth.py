@@ -1,19 +1,24 @@
-"""An open block that only got longer: words at the end of its text, lines of code inside its fence, a table's rows.
+"""An open block that only got longer: words at the end of its text, lines of code in its fence, rows, items.
 
 Most pieces of an answer are words and spaces, which mean the same to Markdown wherever they stand behind a word.
-For those the block grows without being parsed and written anew. Of a table the last row alone is parsed again.
+For those the block grows without being parsed and written anew. Of a table the last row alone is parsed again, of a
+list the last item.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.chat.block_parts import LINES
+from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
+    from markdown_it.token import Token
+
     from app.chat.blocks import Block
 
 _WORDS = re.compile(r"(?:[^\W_]|[ ,'?!]|(?<=[^\W\d_])[-.])*")
@@ -22,6 +27,10 @@ _CODE = re.compile(r"(?:[\t\n\x20-\x7e]|[^\W\x00-\x7f])*")
 """Printable ASCII, letters of all scripts and line ends: what is shown as it is."""
 _OPENING = re.compile(r"(`{3,}+|~{3,}+)[^\n]*\n")
 _HEAD_LINES = 2  # of a table: the names of its columns, and the line below
+_LISTS = frozenset({"bullet_list_open", "ordered_list_open"})
+_PARAGRAPH = frozenset({"paragraph_open", "paragraph_close"})
+_LIST_LEVEL = 2  # of what is inside the items of a list that is in nothing
+_BLANK = " \t\r\n"
 _HALF_FENCE = re.compile(r" {0,3}([`~])\1*")
 
 
@@ -37,16 +46,17 @@ def grown_prose(block: Block, source: str, text: str) -> Block | None:
     if inline is None or inline.type != "inline" or not inline.children:
         return None
     last = inline.children[-1]
-    if last.type != "text" or not before.endswith(last.content) or "://" in last.content.rsplit(" ", 1)[-1]:
+    if last.type != "text" or not any(map(str.isalpha, last.content)):
+        return None  # its first letter says in which direction all of it is read
+    if not before.endswith(last.content) or "://" in last.content.rsplit(" ", 1)[-1]:
         return None
+    if "'" in text and inline.content.startswith("["):
+        return None  # it may end the title of an address that is noted here
     added = (source[len(before) :] + text).rstrip(" ")
-    from markdown_it.token import Token  # the block has some: it is imported
-
-    last = Token("text", "", 0, level=last.level, content=last.content + added)
-    longer = Token(
-        "inline", "", 0, map=inline.map, level=inline.level, block=True, content=inline.content + added,
-        children=[*inline.children[:-1], last],
-    )  # fmt: skip
+    last, longer = copy(last), copy(inline)
+    last.content += added
+    longer.content += added
+    longer.children = [*inline.children[:-1], last]
     return replace(block, tokens=(*block.tokens[:position], longer, *block.tokens[position + 1 :]), added=added)
 
 
@@ -100,6 +110,77 @@ def grown_table(block: Block, end: Block, num_lines: int) -> Block:
     opening = copy(tokens[0])
     opening.map = [0, num_lines]
     return replace(block, tokens=(opening, *tokens[1:last], *rows[first:]))
+
+
+@dataclass(frozen=True)
+class ListEnd:
+    """Where the last item of an open list begins.
+
+    Attributes:
+        line: of the source.
+        position: of the source, in characters.
+        index: of its token.
+        is_loose: the items before it stand apart, so that all do.
+    """
+
+    line: int
+    position: int
+    index: int
+    is_loose: bool
+
+
+def list_end(block: Block, source: str) -> ListEnd | None:
+    """The last item of the list ``block``, which is all of ``source``.
+
+    None where it has but one, is none, or may stand apart for what is inside an item.
+    """
+    tokens = block.tokens
+    if not tokens or tokens[0].type not in _LISTS or (tokens[0].map or [1])[0]:
+        return None
+    items = [index for index, token in enumerate(tokens) if token.type == "list_item_open" and token.level == 1]
+    starts = [(tokens[index].map or [0])[0] for index in items]
+    if len(items) < 2:
+        return None
+    lines = LINES.findall(source)
+    is_loose = any(not lines[start - 1].strip(_BLANK) for start in starts[1:])
+    if not is_loose and not _is_tight(tokens, source):
+        return None
+    return ListEnd(starts[-1], sum(map(len, lines[: starts[-1]])), items[-1], is_loose)
+
+
+def grown_list(block: Block, end: ListEnd, items: Block, source: str) -> Block | None:
+    """``block`` with the items of the list ``items``, which is of ``source``, in place of its last one.
+
+    None where they are no more of its items, or let all stand apart.
+    """
+    tokens, rest = block.tokens, items.tokens
+    if not rest or rest[0].type != tokens[0].type or rest[0].markup != tokens[0].markup:
+        return None
+    if end.is_loose:
+        for paragraph in rest:
+            if paragraph.level == _LIST_LEVEL and paragraph.type in _PARAGRAPH:
+                paragraph.hidden = False
+    elif not _is_tight(rest, source):
+        return None
+    move_lines(rest, end.line)
+    opening = copy(tokens[0])
+    opening.map = [0, (rest[0].map or [0, 0])[1]]
+    return replace(block, tokens=(opening, *tokens[1 : end.index], *rest[1:]))
+
+
+def move_lines(tokens: Sequence[Token], num_lines: int) -> None:
+    """Let ``tokens`` come from so many lines further down."""
+    for token in tokens:
+        if token.map is not None:
+            token.map = [line + num_lines for line in token.map]
+
+
+def _is_tight(tokens: Sequence[Token], source: str) -> bool:
+    """Whether it is certain that the items of a list stand close to each other."""
+    for token in tokens:
+        if token.type == "paragraph_open" and token.level == _LIST_LEVEL:
+            return bool(token.hidden)
+    return all(line.strip(_BLANK) for line in LINES.findall(source.rstrip(_BLANK)))
 
 
 def without_half_fence(code: str) -> str:

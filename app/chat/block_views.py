@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRect, QRectF
 from PySide6.QtGui import QPainter, QTextBlock, QTextCursor
@@ -12,9 +13,13 @@ from app.chat.blocks import Block, displayable
 from app.chat.maths import Formula
 from app.chat.maths_text import replace_formula, shared_setter
 from app.chat.prose import IS_RULE, QUOTE_LEVEL, QUOTE_PX, ProseWriter
+from app.chat.prose_marks import Mark, kept_marks
 from app.chat.text_view import TextView
 from app.theme import Theme
 from app.translation import tr
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 
 class ProseView(TextView):
@@ -25,6 +30,8 @@ class ProseView(TextView):
         self._writer = ProseWriter(theme)
         self._frozen_end = 0
         self._has_frozen = False
+        self._open_tokens: Sequence[Token] = ()  # of the first block that is open
+        self._open_marks: list[Mark] = []  # what stands of it
         self._frozen_marks = False  # whether there are quotes or rules, which are painted here
         self.num_frozen_blocks = 0
         self.document().setIndentWidth(theme.px(22))
@@ -36,20 +43,24 @@ class ProseView(TextView):
         """Keep what was finished before, append ``finished`` for good and ``open_blocks`` for now."""
         self._frozen_marks = self._frozen_marks or _has_marks(finished)
         self._is_marked = self._frozen_marks or _has_marks(open_blocks)
+        blocks = [*finished, *open_blocks]
         cursor = QTextCursor(self.document())
+        kept = kept_marks(self._open_tokens, blocks[0].tokens, self._open_marks, cursor) if blocks else []
         cursor.beginEditBlock()
-        cursor.setPosition(self._frozen_end)
+        cursor.setPosition(kept[-1].place if kept else self._frozen_end)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
-        for block in finished:
-            self._writer.write(cursor, block.tokens, is_first=not self._has_frozen)
-            self._has_frozen = True
-            self.num_frozen_blocks += 1
-        self._frozen_end = cursor.position()
+        self._open_tokens, self._open_marks = (), []
         is_first = not self._has_frozen
-        for block in open_blocks:
-            self._writer.write(cursor, block.tokens, is_first=is_first)
-            is_first = False
+        for index, block in enumerate(blocks):
+            marks = self._writer.write(cursor, block.tokens, is_first=is_first, kept=kept)
+            is_first, kept = False, []
+            if index < len(finished):
+                self._has_frozen = True
+                self.num_frozen_blocks += 1
+                self._frozen_end = cursor.position()
+            elif index == len(finished):
+                self._open_tokens, self._open_marks = block.tokens, marks
         cursor.endEditBlock()
         self.rest_cursor()
 
@@ -61,6 +72,7 @@ class ProseView(TextView):
         changes = replace_formula(self.document(), formula, self._theme)
         self._frozen_end += sum(growth for position, growth in changes if position < self._frozen_end)
         if changes:
+            self._open_marks = []  # their places are others
             self.updateGeometry()
 
     def _paint_marks(self, painter: QPainter, visible: QRect) -> None:

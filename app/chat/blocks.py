@@ -7,29 +7,29 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from app.chat.answer_parser import answer_parser
 from app.chat.block_growth import (
     first_lines,
     grown_fence,
+    grown_list,
     grown_prose,
     grown_table,
+    list_end,
+    move_lines,
     table_end,
     without_half_fence,
 )
 from app.chat.block_parts import LINES, affordable, is_heavy, is_long, part, place_in_line
-from app.chat.maths_syntax import use_maths
 from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-MAX_COLUMNS = 64
 _MAX_UNDECIDED = 200
 """A longer last line is a block of its own, whatever it may still become."""
 
@@ -74,64 +74,6 @@ class BlockUpdate:
     open: tuple[Block, ...]
 
 
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # an empty chat should not wait for it
-
-    # Raw HTML stays text: what a model writes between angle brackets is shown, never interpreted.
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    _bound_tables(parser)
-    _bound_links(parser)
-    _bound_nesting(parser)
-    use_maths(parser)
-    return parser
-
-
-def _bound_tables(parser: MarkdownIt) -> None:
-    """Leave a table with more columns than anybody reads as the text that it is."""
-    from markdown_it.rules_block import StateBlock, table
-
-    def bounded(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-        first = state.src[state.bMarks[start_line] : state.eMarks[start_line]]
-        return first.count("|") <= MAX_COLUMNS and table(state, start_line, end_line, silent)
-
-    parser.block.ruler.at("table", bounded, {"alt": ["paragraph", "reference"]})
-
-
-def _bound_links(parser: MarkdownIt) -> None:
-    """Look for a link only where a bracket closes: each that opens is else followed to the end, through all."""
-    from markdown_it.rules_inline import StateInline, image, link
-
-    def bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-        def closes(state: StateInline, silent: bool) -> bool:
-            return (
-                state.src[state.pos] in "[!"
-                and state.src.find("]", state.pos, state.posMax) > 0
-                and rule(state, silent)
-            )
-
-        return closes
-
-    parser.inline.ruler.at("link", bounded(link))
-    parser.inline.ruler.at("image", bounded(image))
-
-
-def _bound_nesting(parser: MarkdownIt) -> None:
-    """Leave lists and quotes that stand too deep in others as lines of text: the parser would drop them."""
-    from markdown_it.rules_block import StateBlock, blockquote, list_block
-
-    max_level = parser.options.maxNesting - 3  # a list and its item are two levels, and a paragraph is one
-
-    def bounded(rule: Callable[[StateBlock, int, int, bool], bool]) -> Callable[[StateBlock, int, int, bool], bool]:
-        return lambda state, start_line, end_line, silent: (
-            state.level < max_level and rule(state, start_line, end_line, silent)
-        )
-
-    ends = ["paragraph", "reference", "blockquote"]  # what lists and quotes interrupt
-    parser.block.ruler.at("list", bounded(list_block), {"alt": ends})
-    parser.block.ruler.at("blockquote", bounded(blockquote), {"alt": [*ends, "list"]})
-
-
 class BlockStream:
     """Splits growing Markdown into finished blocks and an open end.
 
@@ -140,8 +82,10 @@ class BlockStream:
     """
 
     def __init__(self) -> None:
-        self._parser = _parser()
-        self._environment: dict[str, Any] = {}
+        self._parser = answer_parser()
+        self._environment: dict[str, Any] = {"references": {}}  # the addresses that finished text has noted
+        self._has_notes = False  # whether the open text notes some
+        self._note_line = 0  # of the open text, where the last one is noted with no block behind it; 0 for none
         self._open_source = ""
         self._open: tuple[Block, ...] = ()
         self._continues = False  # what is open is the rest of a table
@@ -185,10 +129,24 @@ class BlockStream:
             return None
         return grown_table(block, blocks[0], len(LINES.findall(self._open_source + text)))
 
+    def _grow_list(self, text: str) -> list[tuple[Block, int]] | None:
+        """The open list with ``text`` behind it and what follows it, where the last item alone has to be parsed."""
+        block = self._open[0] if len(self._open) == 1 else None
+        end = list_end(block, self._open_source) if block is not None and not self._has_notes else None
+        if block is None or end is None:
+            return None
+        source = self._open_source[end.position :] + text
+        spans = self._spans(source)
+        grown = grown_list(block, end, spans[0][0], source) if spans and not self._has_notes else None
+        if grown is None:
+            return None
+        return [(grown, 0), *((block, line + end.line) for block, line in spans[1:])]
+
     def _push(self, text: str) -> tuple[Block, ...]:
         """Add ``text``, parse what is open, and give what is finished by that."""
         finished: tuple[Block, ...] = ()
         table = self._grow_table(text)
+        spans = self._grow_list(text) if table is None else [(table, 0)]
         if len(self._open) == 1 and (fence := grown_fence(self._open[0], self._open_source, text)) is not None:
             block, end = fence
             self._open_source = self._open_source + text
@@ -198,15 +156,25 @@ class BlockStream:
             finished, self._open_source = (block,), self._open_source[end:]
         else:
             self._open_source += text
-        spans = self._open_spans() if table is None else [(table, 0)]
+        if spans is None:
+            spans = self._open_spans()
         if len(spans) > 1:
             start = spans[-1][1]
             tail = "".join(LINES.findall(self._open_source)[start:])
-            if "\n" in tail or _IS_BEGUN.match(tail) or len(tail) > _MAX_UNDECIDED:
+            if _is_certain(spans[-1][0], tail):
                 finished += tuple(block for block, _ in spans[:-1])
                 spans = spans[-1:]
-                self._open_source = tail
+                self._keep(tail)
                 self._continues = False
+                move_lines(spans[0][0].tokens, -start)
+                self._note_line = max(0, self._note_line - start)
+        elif spans and (first := spans[0][1]) and not self._has_notes:  # the lines before are blank
+            self._open_source = "".join(LINES.findall(self._open_source)[first:])
+            move_lines(spans[0][0].tokens, -first)
+        if self._note_line:
+            finished += tuple(block for block, _ in spans)
+            spans = []
+            self._keep("".join(LINES.findall(self._open_source)[self._note_line :]))
         if not spans:
             finished += self._let_go()
         while len(spans) == 1 and is_heavy(self._open_source, spans[0][0]):
@@ -214,11 +182,18 @@ class BlockStream:
             if not cut:
                 break
             finished += self._parted(spans[0][0], self._open_source[:cut])
-            self._open_source = head + self._open_source[cut:]
+            self._keep(self._open_source[cut:])
+            self._open_source = head + self._open_source
             self._continues = bool(head) and spans[0][0].kind is BlockKind.TABLE
             spans = self._open_spans()
         self._open = tuple(block for block, _ in spans)
         return finished
+
+    def _keep(self, rest: str) -> None:
+        """Have ``rest`` open, which is the open text's end; what is before it is finished, its notes hold."""
+        if self._has_notes:
+            self._parser.parse(self._open_source[: len(self._open_source) - len(rest)], self._environment)
+        self._open_source = rest
 
     def _parted(self, block: Block, text: str) -> tuple[Block, ...]:
         """What becomes of the first part of ``block``: a fence whose first line is too long is none."""
@@ -235,7 +210,8 @@ class BlockStream:
         source = self._open_source
         if not is_long(source):
             return ()
-        self._open_source = line = source[source.rfind("\n") + 1 :]
+        line = source[source.rfind("\n") + 1 :]
+        self._keep(line)
         if not is_long(line):
             return ()
         cut = place_in_line(line)
@@ -261,15 +237,21 @@ class BlockStream:
             first = spans[1][1]
             self._open_source = "".join(LINES.findall(self._open_source)[first:])
             self._continues = False
+            self._note_line = max(0, self._note_line - first)
             return [(block, line - first) for block, line in spans[1:]]
         return []
 
     def _spans(self, source: str) -> list[tuple[Block, int]]:
-        tokens = self._parser.parse(source, self._environment)
+        """The blocks of ``source`` and the lines in which they begin.
+
+        What it notes of addresses holds for itself alone: the last one may not be complete yet.
+        """
+        known = self._environment["references"]
+        environment: dict[str, Any] = {"references": dict(known)}
+        tokens = self._parser.parse(source, environment)
         lines = LINES.findall(source)
         spans: list[tuple[Block, int]] = []
-        start = 0
-        depth = 0
+        start = depth = end_line = 0
         for position, token in enumerate(tokens):
             if depth == 0:
                 start = position
@@ -278,6 +260,11 @@ class BlockStream:
                 group = tokens[start : position + 1]
                 first_line, end_line = group[0].map or (0, 0)
                 spans.append((_block(group, lines[first_line:end_line]), first_line))
+        notes = [note for label, note in environment["references"].items() if label not in known]
+        notes += environment.get("duplicate_refs", ())
+        self._has_notes = bool(notes)
+        last_line = max((note["map"][0] for note in notes), default=0)
+        self._note_line = last_line if last_line >= end_line else 0
         return spans
 
 
@@ -343,6 +330,15 @@ def _is_fence_end(line: str, markup: str) -> bool:
     stripped = line.rstrip(" \t\r\n")
     indent = len(stripped) - len(stripped.lstrip(" "))
     return indent <= 3 and len(stripped) - indent >= len(markup) and set(stripped[indent:]) == {markup[0]}
+
+
+def _is_certain(block: Block, source: str) -> bool:
+    """Whether ``block``, whose source ends the text, is no part of what is before it however it goes on."""
+    if len(source) > _MAX_UNDECIDED:
+        return True
+    if block.kind is BlockKind.TABLE:
+        return source.count("\n") > 1  # the line below the names is complete
+    return "\n" in source or _IS_BEGUN.match(source) is not None
 
 
 _IS_BEGUN = re.compile(r"(?:[-*+] +|\d{1,9}[.)] +|#{1,6} +|> ?)?[^\W\d_]")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
@@ -19,17 +18,16 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextCursor,
     QTextFormat,
-    QTextList,
     QTextListFormat,
 )
 
 from app.chat.blocks import displayable
 from app.chat.maths_text import write_formula
+from app.chat.prose_marks import ListItem, Mark, ProseState
 from app.chat.reading_direction import direction_inside, direction_of_inline
 from app.theme import Theme
 from app.translation import tr
 from app.widgets.label import plain_tooltip
-from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -46,25 +44,12 @@ QUOTE_PX = 16
 LINE_PX = 22
 """The least distance of two lines of text, for the design's 14 px."""
 _HEADING_PX = {"h1": 18.0, "h2": 16.5, "h3": 15.0}
+_LEAVES = frozenset({"inline", "fence", "code_block", "math_block", "hr"})
+"""Tokens that are text by themselves; the others say what the text stands in."""
+_LISTS = frozenset({"bullet_list_open", "ordered_list_open"})
+_AFTER_NOTHING = _LISTS | {"list_item_close"}
+"""Tokens before which an item without text of its own is written: its marker stands there all the same."""
 _BARE_URL = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*_]")
-
-
-@dataclass
-class _Item:
-    """One list the writer stands in; ``is_fresh`` until the item's first block is written."""
-
-    format: QTextListFormat
-    direction: Qt.LayoutDirection | None
-    list: QTextList | None = None
-    is_tight: bool = True
-    is_fresh: bool = False
-
-
-@dataclass
-class _State:
-    lists: list[_Item] = field(default_factory=list)
-    quotes: int = 0
-    is_rtl_quote: bool = False  # the outermost one
 
 
 class ProseWriter:
@@ -80,66 +65,106 @@ class ProseWriter:
         self.plain.setFont(theme.font())
         self.plain.setForeground(QBrush(theme.colour("text")))
 
-    def write(self, cursor: QTextCursor, tokens: Sequence[Token], *, is_first: bool) -> None:
-        """Write the tokens of one or more blocks; ``is_first`` when the document is still empty."""
-        state = _State()
-        heading = ""
-        use_existing = is_first
-        for position, token in enumerate(tokens):
+    def write(
+        self, cursor: QTextCursor, tokens: Sequence[Token], *, is_first: bool, kept: Sequence[Mark] = ()
+    ) -> list[Mark]:
+        """Write the tokens of a block; ``is_first`` when the document is still empty.
+
+        ``kept`` are the marks of what stands already, up to the cursor. Gives them with those of what was written.
+        """
+        marks = list(kept[:-1])
+        last = kept[-1] if kept else Mark(0, cursor.position(), ProseState(use_existing=is_first))
+        state, children = last.state.copied(), last.children
+        for index in range(last.index, len(tokens)):
+            token = tokens[index]
             kind = token.type
-            if kind in {"bullet_list_open", "ordered_list_open"}:
-                direction = direction_inside(tokens, position)
-                state.lists.append(_Item(_list_format(token, len(state.lists), direction), direction))
+            if kind in _LEAVES or (kind in _AFTER_NOTHING and state.lists and state.lists[-1].is_fresh):
+                if children:
+                    before, position = last.state, last.position
+                else:
+                    before, position = state.copied(), cursor.position()
+                places = self._write_leaf(cursor, token, state, children)
+                marks.append(Mark(index, position, before, places))
+                state.use_existing = False
+            if kind in _LISTS:
+                direction = direction_inside(tokens, index)
+                looks = _list_format(token, len(state.lists), direction)
+                state.lists.append(ListItem(looks, direction, index))
             elif kind in {"bullet_list_close", "ordered_list_close"}:
                 state.lists.pop()
             elif kind == "list_item_open":
                 state.lists[-1].is_fresh = True
-            elif kind == "list_item_close" and state.lists[-1].is_fresh:
-                self._begin(cursor, state, use_existing=use_existing)
-                cursor.insertText("\u200b", self.plain)  # an empty item still has its marker
-                use_existing = False
             elif kind == "blockquote_open":
                 if not state.quotes:
-                    state.is_rtl_quote = direction_inside(tokens, position) == Qt.LayoutDirection.RightToLeft
+                    state.quote_index = index
+                    state.is_rtl_quote = direction_inside(tokens, index) == Qt.LayoutDirection.RightToLeft
                 state.quotes += 1
             elif kind == "blockquote_close":
                 state.quotes -= 1
             elif kind == "heading_open":
-                heading = token.tag
+                state.heading = token.tag
             elif kind == "heading_close":
-                heading = ""
+                state.heading = ""
             elif kind == "paragraph_open" and state.lists:
                 state.lists[-1].is_tight = token.hidden
-            elif kind == "inline":
-                direction = direction_of_inline(token)
-                self._begin(cursor, state, heading=heading, use_existing=use_existing, direction=direction)
-                self.write_inline(cursor, token.children or (), self._base_format(heading, state))
-                use_existing = False
-            elif kind in {"fence", "code_block"}:
-                for line in token.content.removesuffix("\n").split("\n"):
-                    ltr = Qt.LayoutDirection.LeftToRight
-                    self._begin(cursor, state, use_existing=use_existing, is_code=True, direction=ltr)
-                    cursor.insertText(displayable(line) or "\u200b", self._code_format(self.plain))
-                    use_existing = False
-            elif kind == "math_block":
-                self._begin(cursor, state, use_existing=use_existing, is_centred=True)
-                base = self._base_format("", state)
-                write_formula(cursor, token.content, is_display=True, outer=base, theme=self._theme)
-                use_existing = False
-            elif kind == "hr":
-                self._begin(cursor, state, use_existing=use_existing, is_rule=True)
-                cursor.insertText("\u200b", self.plain)
-                use_existing = False
+            children = ()
+        return marks
 
-    def write_inline(self, cursor: QTextCursor, tokens: Sequence[Token], base: QTextCharFormat) -> None:
-        """Write the inside of a paragraph, heading or cell."""
+    def _write_leaf(
+        self, cursor: QTextCursor, token: Token, state: ProseState, stands: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Write a token that is text by itself; gives the places of its children.
+
+        Of one whose first children stand already, these are their places, the others are written.
+        """
+        kind = token.type
+        if kind == "inline":
+            if stands:
+                _resume(cursor, state)
+            else:
+                self._begin(cursor, state, direction=direction_of_inline(token))
+            places = self.write_inline(cursor, token.children or (), self._base_format(state), stands)
+            if cursor.atBlockStart():
+                cursor.insertText("\u200b", self.plain)  # Qt gives a line that is empty the looks of those removed
+            return places
+        if kind in {"fence", "code_block"}:
+            for line in token.content.removesuffix("\n").split("\n"):
+                self._begin(cursor, state, is_code=True, direction=Qt.LayoutDirection.LeftToRight)
+                cursor.insertText(displayable(line) or "\u200b", self._code_format(self.plain))
+                state.use_existing = False
+        elif kind == "math_block":
+            self._begin(cursor, state, is_centred=True)
+            base = self._base_format(state)
+            write_formula(cursor, token.content, is_display=True, outer=base, theme=self._theme)
+        else:  # a rule, or an item without text
+            self._begin(cursor, state, is_rule=kind == "hr")
+            cursor.insertText("\u200b", self.plain)
+        return ()
+
+    def write_inline(
+        self,
+        cursor: QTextCursor,
+        tokens: Sequence[Token],
+        base: QTextCharFormat,
+        stands: tuple[int, ...] = (),
+    ) -> tuple[int, ...]:
+        """Write the inside of a paragraph, heading or cell; gives the positions before each token and at the end.
+
+        With ``stands``, the positions of those that stand already, only the others are written.
+        """
         formats = [base]
-        for token in tokens:
-            kind = token.type
+        num_standing = max(0, len(stands) - 1)
+        places = list(stands[:-1])
+        for index, token in enumerate(tokens):
+            kind, is_written = token.type, index >= num_standing
+            if is_written:
+                places.append(cursor.position())
             if token.nesting == 1:
                 formats.append(self._nested_format(formats[-1], token))
             elif token.nesting == -1:
                 formats.pop()
+            elif not is_written:
+                continue
             elif kind == "text":
                 self._write_text(cursor, token.content, formats[-1])
             elif kind == "code_inline":
@@ -153,16 +178,15 @@ class ProseWriter:
                 self._write_image(cursor, token, formats[-1])
             elif token.content:
                 self._write_text(cursor, token.content, formats[-1])
+        return (*places, cursor.position())
 
     # ------------------------------------------------------------------------------------------ blocks
 
     def _begin(
         self,
         cursor: QTextCursor,
-        state: _State,
+        state: ProseState,
         *,
-        heading: str = "",
-        use_existing: bool = False,
         is_rule: bool = False,
         is_code: bool = False,
         is_centred: bool = False,
@@ -172,10 +196,10 @@ class ProseWriter:
         block = QTextBlockFormat()
         block.setLineHeight(self._theme.px(LINE_PX), AT_LEAST)
         block.setBottomMargin(px(9))
-        if heading:
-            block.setTopMargin(0 if use_existing else px(9))
+        if state.heading:
+            block.setTopMargin(0 if state.use_existing else px(9))
             block.setBottomMargin(px(6))
-            block.setHeadingLevel(int(heading[1]))
+            block.setHeadingLevel(int(state.heading[1]))
         if is_code:
             block.setBackground(QBrush(self._theme.colour("code")))
             block.setBottomMargin(0)
@@ -198,7 +222,7 @@ class ProseWriter:
                 direction = item.direction  # the markers of a list stand on one side
         if direction is not None:
             block.setLayoutDirection(direction)
-        if use_existing:
+        if state.use_existing:
             cursor.setBlockFormat(block)
             cursor.setBlockCharFormat(self.plain)
         else:
@@ -212,10 +236,11 @@ class ProseWriter:
 
     # ------------------------------------------------------------------------------------------ characters
 
-    def _base_format(self, heading: str, state: _State) -> QTextCharFormat:
+    def _base_format(self, state: ProseState) -> QTextCharFormat:
         result = QTextCharFormat(self.plain)
-        if heading:
-            result.setFont(self._theme.font(_HEADING_PX.get(heading, 14.0), weight=QFont.Weight.DemiBold))
+        if state.heading:
+            size = _HEADING_PX.get(state.heading, 14.0)
+            result.setFont(self._theme.font(size, weight=QFont.Weight.DemiBold))
         if state.quotes:
             result.setForeground(QBrush(self._theme.colour("muted")))
         return result
@@ -263,6 +288,14 @@ class ProseWriter:
 
     def _write_image(self, cursor: QTextCursor, token: Token, outer: QTextCharFormat) -> None:
         cursor.insertText(image_text(token), self._link_format(outer, str(token.attrGet("src") or "")))
+
+
+def _resume(cursor: QTextCursor, state: ProseState) -> None:
+    """Go on in a block that stands: what ``_begin`` does to ``state``."""
+    item = state.lists[-1] if state.lists else None
+    if item is not None and item.is_fresh:
+        item.is_fresh = False
+        item.list = item.list or cursor.currentList()
 
 
 def image_text(token: Token) -> str:
