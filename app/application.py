@@ -79,7 +79,7 @@ def _run_window(application: Application, instance: SingleInstance, paths: AppPa
     reporter.reported.connect(controller.notice, Qt.ConnectionType.QueuedConnection)
     install_exception_hooks(reporter.reported.emit)
     theme = apply_theme(application, context.settings)
-    window = MainWindow(controller, context.settings, theme, feature_pages(context, theme))
+    window = MainWindow(controller, context.settings, theme, feature_pages(context, theme), context.kept_chats)
 
     def on_second_start(path: str) -> None:
         window.come_forward()

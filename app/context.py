@@ -95,7 +95,7 @@ class AppContext(QObject):
         self.settings = Settings(paths.settings_file)
         self.store = ChatStore(paths.database)
         self.client = EngineClient(make_engine)
-        self._kept_chats = KeptChats(self.client, self.settings, self.client)
+        self.kept_chats = KeptChats(self.client, self.settings, self.client)
         self._models_folder = models_folder(paths.models)
         self.session = ModelSession(self.client, self.settings, paths.loading_marker, self._models_folder)
         self.session.set_entries([], find_starter(self._models_folder))
@@ -109,7 +109,7 @@ class AppContext(QObject):
             Attachments(self.store, paths.attachments),
             self.schemas,
         )
-        self.controller.trash.purged.connect(self._kept_chats.forget)
+        self.controller.trash.purged.connect(self.kept_chats.forget)
         self.is_complete = False
         self._is_closed = False
         self._garbage: GarbageTurns | None = None

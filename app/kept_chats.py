@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QObject
 
 from app.engine_client import EngineClient
 from app.settings import Settings
+from engine.protocol import SnapshotStorage
 
 _KEYS = ("keeps_chats", "kept_chats_gb")
 
@@ -24,6 +27,14 @@ class KeptChats(QObject):
         """Delete what is kept of conversations that cannot come back."""
         for conversation_id in conversation_ids:
             self._client.forget(conversation_id)
+
+    def ask(self, on_answer: Callable[[SnapshotStorage], None]) -> None:
+        """Find out what is kept; only the newest call is answered."""
+        self._client.ask_storage(on_answer)
+
+    def clear(self) -> None:
+        """Delete what is kept of all conversations."""
+        self._client.clear_snapshots()
 
     def _on_setting(self, key: str) -> None:
         if key in _KEYS:

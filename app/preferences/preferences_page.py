@@ -7,6 +7,7 @@ from itertools import groupby
 from PySide6.QtCore import QLocale, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLineEdit, QVBoxLayout, QWidget
 
+from app.preferences.kept_chats_row import LAST_SETTING, Kept, KeptChatsRow
 from app.settings import Settings
 from app.settings_table import SETTINGS, Setting
 from app.theme import Theme
@@ -35,16 +36,24 @@ class PreferencesPage(QWidget):
     restart_requested = Signal()
 
     def __init__(
-        self, settings: Settings, theme: Theme, parent: QWidget | None = None, *, has_models_page: bool = True
+        self,
+        settings: Settings,
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        has_models_page: bool = True,
+        kept: Kept | None = None,
     ) -> None:
-        """Without a models page in the window nothing leads there."""
+        """Without a models page in the window nothing leads there; ``kept`` are read chats on the disk."""
         super().__init__(parent)
         self.setObjectName("preferencesPage")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._settings = settings
         self._theme = theme
         self._has_models_page = has_models_page
-        self._cards: list[tuple[QWidget, list[SettingRow]]] = []
+        self._kept = kept
+        self._kept_row: KeptChatsRow | None = None
+        self._cards: list[tuple[QWidget, list[SettingRow | KeptChatsRow]]] = []
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("Search the settings"))
         self.search.setAccessibleName(tr("Search the settings"))
@@ -78,7 +87,7 @@ class PreferencesPage(QWidget):
 
     def rows(self) -> list[SettingRow]:
         """All rows, shown or filtered away."""
-        return [row for _, rows in self._cards for row in rows]
+        return [row for _, rows in self._cards for row in rows if isinstance(row, SettingRow)]
 
     def _add_group(self, group: str, table: list[Setting]) -> None:
         card = QFrame()
@@ -86,10 +95,13 @@ class PreferencesPage(QWidget):
         inside = QVBoxLayout(card)
         title = Label(group, "section")
         inside.addWidget(title)
-        rows: list[SettingRow] = []
+        rows: list[SettingRow | KeptChatsRow] = []
         for setting in table:
-            row = SettingRow(setting, self._settings, self._theme)
-            rows.append(row)
+            rows.append(SettingRow(setting, self._settings, self._theme))
+            if setting.key == LAST_SETTING and self._kept is not None:
+                self._kept_row = KeptChatsRow(self._kept, setting, self._theme)
+                rows.append(self._kept_row)
+        for row in rows:
             inside.addWidget(row)
         self._cards.append((card, rows))
         self._column.addWidget(card)
@@ -111,6 +123,8 @@ class PreferencesPage(QWidget):
 
     def _on_setting(self, key: str) -> None:
         """Another language is chosen: it applies at the next start, which may be now."""
+        if self._kept_row is not None and key in {"keeps_chats", "kept_chats_gb"}:
+            self._kept_row.refresh()
         if key != "language":
             return
         code = language_for(self._settings.value("language"), QLocale.system().uiLanguages())

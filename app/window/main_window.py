@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.controller import ChatController
+from app.kept_chats import KeptChats
 from app.settings import Settings
 from app.theme import Theme, apply_theme
 from app.translation import tr
@@ -58,13 +59,18 @@ class MainWindow(QMainWindow):
         settings: Settings,
         theme: Theme | None = None,
         features: Sequence[PageEntry] = (),
+        kept: KeptChats | None = None,
     ) -> None:
-        """``features`` are pages beside the chat; the sidebar's foot and the menu View lead to them."""
+        """``features`` are pages beside the chat; the sidebar's foot and the menu View lead to them.
+
+        What is ``kept`` of read chats is shown among the settings.
+        """
         super().__init__()
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         self._controller = controller
         self._settings = settings
+        self._kept = kept
         self._theme = theme or apply_theme(application, settings)
         self._was_narrow = False
         self._is_leaving = False
@@ -105,7 +111,7 @@ class MainWindow(QMainWindow):
         from app.preferences.preferences_page import PreferencesPage
 
         has_models_page = any(entry.name == MODELS for entry in self.pages.entries)
-        page = PreferencesPage(self._settings, self._theme, has_models_page=has_models_page)
+        page = PreferencesPage(self._settings, self._theme, has_models_page=has_models_page, kept=self._kept)
         page.restart_requested.connect(self._restart)
         page.models_requested.connect(lambda: self.show_page(MODELS))
         return page

@@ -1,6 +1,18 @@
 from __future__ import annotations
 
-from engine.protocol import ForgetConversation, GenerateRequest, LoadModel, SetSnapshotQuota, SnapshotStorage
+from app.preferences.kept_chats_row import KeptChatsRow
+from app.theme import Theme
+from app.window.main_window import MainWindow
+from app.window.pages import SETTINGS
+from engine.protocol import (
+    AskSnapshotStorage,
+    ClearSnapshots,
+    ForgetConversation,
+    GenerateRequest,
+    LoadModel,
+    SetSnapshotQuota,
+    SnapshotStorage,
+)
 from tests.app.conftest import Bench, BenchMaker
 
 
@@ -51,3 +63,16 @@ def test_the_use_of_the_disk_is_answered_once_to_the_last_who_asked(bench: Bench
     bench.qtbot.waitUntil(lambda: bool(answers))
     bench.qtbot.wait(40)
     assert answers == [("second", SnapshotStorage(10, 1, 100))]
+
+
+def test_all_that_is_kept_is_deleted_from_the_settings(bench: Bench, theme: Theme) -> None:
+    context = bench.context
+    window = MainWindow(bench.controller, context.settings, theme, kept=context.kept_chats)
+    bench.qtbot.addWidget(window)
+    window.show()
+    window.show_page(SETTINGS)
+    (row,) = window.findChildren(KeptChatsRow)
+    bench.engine.on_event(SnapshotStorage(5_000_000, 3, 10**9))
+    bench.qtbot.waitUntil(row.delete.isEnabled)
+    row.delete.click()
+    assert bench.engine.commands[-2:] == [ClearSnapshots(), AskSnapshotStorage()]

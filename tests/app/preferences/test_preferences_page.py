@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox
+from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox
 from pytestqt.qtbot import QtBot
 
+from app.preferences.kept_chats_row import KeptChatsRow
 from app.preferences.preferences_page import PreferencesPage
 from app.settings import Settings
 from app.settings_table import SETTINGS
@@ -12,6 +16,7 @@ from app.theme import Theme
 from app.translation import current
 from app.widgets.label import WrappingLabel
 from app.widgets.setting_row import SettingRow
+from engine.protocol import SnapshotStorage
 
 
 @pytest.fixture
@@ -158,3 +163,65 @@ def test_the_words_beside_a_field_can_be_read(settings: Settings, theme: Theme, 
     assert words >= theme.px(180)
     editor = row.field.editor
     assert editor.width() >= editor.sizeHint().width() or words == width, "it stands below"
+
+
+class _Kept:
+    """Keeps what it is told to, and answers when it is asked to."""
+
+    def __init__(self, num_bytes: int, num_conversations: int) -> None:
+        self.storage = SnapshotStorage(num_bytes, num_conversations, 10**9)
+        self.waiting: list[Callable[[SnapshotStorage], None]] = []
+
+    def ask(self, on_answer: Callable[[SnapshotStorage], None]) -> None:
+        self.waiting = [on_answer]
+
+    def clear(self) -> None:
+        self.storage = SnapshotStorage(0, 0, 10**9)
+
+    def answer(self) -> None:
+        for on_answer in self.waiting:
+            on_answer(self.storage)
+        self.waiting = []
+
+
+def _kept_row(page: PreferencesPage) -> KeptChatsRow:
+    (row,) = page.findChildren(KeptChatsRow)
+    return row
+
+
+def test_what_is_kept_of_chats_is_shown_and_deleted(settings: Settings, theme: Theme, qtbot: QtBot) -> None:
+    kept = _Kept(1_234_000_000, 7)
+    page = PreferencesPage(settings, theme, kept=kept)
+    qtbot.addWidget(page)
+    page.show()
+    row = _kept_row(page)
+    assert not row.delete.isEnabled(), "nobody knows yet whether there is any"
+    kept.answer()
+    words = row.findChildren(WrappingLabel)[-1]
+    assert words.text().startswith("1.2 GB of 7 chats.")
+    row.delete.click()
+    assert not row.delete.isEnabled()
+    kept.answer()
+    assert words.text() == "Nothing is kept."
+    assert not row.delete.isEnabled()
+    kept.storage = SnapshotStorage(98_000_000, 1, 10**9)
+    settings.set("kept_chats_gb", 2.0)
+    kept.answer()
+    assert words.text().startswith("98 MB of one chat.")
+    page.search.setText("storage delete")
+    assert row.isVisible()
+    page.search.setText("temperature")
+    assert not row.isVisible()
+
+
+def test_an_answer_to_a_page_that_is_gone_is_dropped(settings: Settings, theme: Theme, qtbot: QtBot) -> None:
+    kept = _Kept(1, 1)
+    page = PreferencesPage(settings, theme, kept=kept)
+    page.show()
+    page.deleteLater()
+    QApplication.sendPostedEvents(page, QEvent.Type.DeferredDelete)
+    kept.answer()
+
+
+def test_without_anything_that_keeps_chats_there_is_no_row(page: PreferencesPage) -> None:
+    assert page.findChildren(KeptChatsRow) == []
