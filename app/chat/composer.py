@@ -123,6 +123,7 @@ class Composer(QWidget):
         self.chips.show_attachments(records)
         self._count_timer.start()
         self._refresh()
+        self._settle()
 
     def choose_files(self) -> None:
         """Let the person choose files to attach."""
@@ -161,6 +162,15 @@ class Composer(QWidget):
         if not self._is_setting:
             self.draft_changed.emit(self.text)
         self._refresh()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take the height that the text needs now: Qt's layouts would need a picture for each widget around it."""
+        widget: QWidget | None = self._frame if self.isVisible() else None
+        while widget is not None and not widget.isWindow():
+            if (layout := widget.layout()) is not None:
+                layout.activate()
+            widget = widget.parentWidget()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

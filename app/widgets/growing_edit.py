@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QFocusEvent,
     QInputMethodEvent,
@@ -76,7 +76,20 @@ class GrowingEdit(QPlainTextEdit):
             self._ground = colour_name
             self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
 
+    def _put_aside(self) -> None:
+        """Lay each paragraph in sight to the side on which its text begins: Qt lays all of them to the left."""
+        block, top = self.firstVisibleBlock(), self.contentOffset().y()
+        while block.isValid() and top < self.viewport().height():
+            top += self.blockBoundingRect(block).height()  # which lays the block out, if it is not
+            if block.textDirection() == Qt.LayoutDirection.RightToLeft:
+                lines, left = block.layout(), self.document().documentMargin()
+                for line in (lines.lineAt(index) for index in range(lines.lineCount())):
+                    room = line.width() - line.naturalTextWidth() - self.cursorWidth()
+                    line.setPosition(QPointF(left + max(0.0, room), line.y()))
+            block = block.next()
+
     def paintEvent(self, event: QPaintEvent) -> None:
+        self._put_aside()
         if self._ground:
             painter = QPainter(self.viewport())
             painter.fillRect(event.rect(), self._theme.colour(self._ground))

@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QImage, QTextDocument
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QImage, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -18,6 +18,7 @@ from app.chat.table_view import TableView
 from app.chat.tool_result import ToolResult
 from app.storage.records import MessageRecord
 from app.theme import Theme
+from app.widgets.growing_edit import GrowingEdit
 from engine.protocol import Role
 
 LEFT, RIGHT = Qt.LayoutDirection.LeftToRight, Qt.LayoutDirection.RightToLeft
@@ -62,6 +63,26 @@ def test_what_is_written_has_its_direction(theme: Theme, qtbot: QtBot) -> None:
     composer.show()
     composer.edit.setPlainText(TEXT)
     assert _directions(composer.edit.document()) == [LEFT, RIGHT, RIGHT]
+
+
+@pytest.mark.usefixtures("_interface")
+def test_what_is_written_stands_on_its_side(theme: Theme, qtbot: QtBot) -> None:
+    edit = GrowingEdit(theme)
+    qtbot.addWidget(edit)
+    edit.resize(400, 200)
+    edit.setPlainText("left\n" + "مرحبا بالعالم " * 8)
+    edit.show()
+    edit.grab()
+    left, right = edit.document().firstBlock().layout(), edit.document().lastBlock().layout()
+    assert left.lineAt(0).x() == 0
+    assert right.lineCount() > 1
+    for line in (right.lineAt(index) for index in range(right.lineCount())):
+        assert round(line.x() + line.naturalTextWidth()) == edit.viewport().width() - edit.cursorWidth()
+    edit.moveCursor(QTextCursor.MoveOperation.End)
+    last = right.lineAt(right.lineCount() - 1)
+    assert edit.cursorRect().x() < last.x() + 20, "the caret is where the text goes on: at its left end"
+    first = QPoint(edit.viewport().width() - 3, edit.cursorRect().y() - edit.fontMetrics().lineSpacing())
+    assert edit.cursorForPosition(first).position() > 5, "a click finds the letter that is seen there"
 
 
 @pytest.mark.usefixtures("_interface")

@@ -37,6 +37,24 @@ def test_a_message_is_sent_and_answered(window: MainWindow, fake: FakeController
     assert "312 tok/s" in window.chat_page.transcript.widgets[-1].foot.status
 
 
+def test_the_composer_has_its_height_before_the_next_picture(window: MainWindow, fake: FakeController) -> None:
+    composer = window.chat_page.composer
+
+    def heights() -> tuple[int, int, int]:
+        return composer.edit.height(), composer._frame.height(), composer.height()
+
+    rest, bottom = heights(), composer.mapTo(window, composer.rect().bottomLeft()).y()
+    composer.edit.setPlainText("one\ntwo\nthree\nfour")
+    grown = heights()
+    assert grown[0] > rest[0]
+    assert [after - before for before, after in zip(rest, grown)] == [grown[0] - rest[0]] * 3
+    assert composer.mapTo(window, composer.rect().bottomLeft()).y() == bottom
+    composer.edit.submitted.emit()
+    assert composer.text == ""
+    assert heights() == rest
+    assert composer.mapTo(window, composer.rect().bottomLeft()).y() == bottom
+
+
 def test_a_message_that_is_not_taken_stays(window: MainWindow, fake: FakeController, qtbot: QtBot) -> None:
     fake.takes_messages = False
     edit = window.chat_page.composer.edit
