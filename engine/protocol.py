@@ -321,6 +321,11 @@ class ContextOverflow:
     context_length: int
     can_drop_turns: bool
 
+    @property
+    def count(self) -> str:
+        """How many tokens it needs, in words."""
+        return f"at least {self.num_tokens:,}" if self.is_least else f"{self.num_tokens:,}"
+
 
 @dataclass(frozen=True)
 class RequestFailed:

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.conversations import Conversations
 from engine.engine import Engine, StepOutput
-from engine.errors import ContextOverflowError, EngineError, ModelNotLoadedError, sentence_of
+from engine.errors import EngineError, ModelNotLoadedError
+from engine.failures import failed
 from engine.protocol import (
-    ContextOverflow,
     Event,
     FinishReason,
     GenerateRequest,
     Notice,
     Priority,
-    RequestFailed,
 )
 from engine.request import NO_MODEL, Prepared, Request
 from engine.scheduler.sequence import Sequence
@@ -96,7 +95,7 @@ class RequestDesk:
         try:
             request = Request(command, submitted_s)
         except Exception as error:
-            self._emit(RequestFailed(command.request_id, sentence_of(error)))
+            self._emit(failed(command.request_id, error))
             return False
         self._requests[request.request_id] = request
         if not waits_for_load:
@@ -246,9 +245,5 @@ class RequestDesk:
                 self._emit(event)
         except Exception:
             _log.exception("flushing request %s", request.request_id)
-        overflow = None
-        if isinstance(error, ContextOverflowError):
-            counts = error.num_tokens, error.is_least, error.context_length
-            overflow = ContextOverflow(*counts, error.can_drop_turns)
-        self._emit(RequestFailed(request.request_id, sentence_of(error), overflow))
+        self._emit(failed(request.request_id, error))
         self._requests.pop(request.request_id, None)

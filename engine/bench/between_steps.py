@@ -30,6 +30,7 @@ from engine.protocol import (
     RequestFinished,
     SamplingParams,
 )
+from engine.terminal.session import failure_of
 from engine.thread import EngineThread, Load
 
 CASES: Final[tuple[tuple[str, SamplingParams, int], ...]] = (
@@ -95,7 +96,9 @@ class _Watch:
     def wait(self) -> None:
         """Until the load or an answer has ended. Raises EngineError where it failed."""
         event = self._ended.get(timeout=TIMEOUT_S)
-        if isinstance(event, ModelLoadFailed | RequestFailed):
+        if isinstance(event, RequestFailed):
+            raise EngineError(failure_of(event, "The benchmark needs", "choose a model that holds more"))
+        if isinstance(event, ModelLoadFailed):
             raise EngineError(event.message)
 
     def ask(

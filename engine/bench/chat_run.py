@@ -35,6 +35,7 @@ from engine.protocol import (
     TokensCounted,
 )
 from engine.sampling.params import SamplingParams
+from engine.terminal.session import failure_of
 from engine.thread import EngineThread
 
 GREEDY = SamplingParams(temperature=0)
@@ -127,7 +128,7 @@ class OwnChat:
         """An event and when it came, ``time.perf_counter`` seconds."""
         event = self._events.get(timeout=TIMEOUT_S)
         if isinstance(event, RequestFailed):
-            raise EngineError(event.message)
+            raise EngineError(failure_of(event, "The benchmark needs", "choose a model that holds more"))
         return time.perf_counter(), event
 
     def wait(self, name: str) -> tuple[str, RequestStats, list[float]]:

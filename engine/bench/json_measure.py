@@ -33,7 +33,7 @@ from engine.protocol import (
     SamplingParams,
 )
 from engine.terminal.output import Output
-from engine.terminal.session import Session
+from engine.terminal.session import Session, failure_of
 from engine.tokenizer import Tokenizer
 
 CONTEXT_LENGTH = 2048
@@ -185,7 +185,7 @@ def _run(session: Session, request: GenerateRequest) -> tuple[float, RequestFini
     started = time.perf_counter()
     for event in session.generate(request):
         if isinstance(event, RequestFailed):
-            raise EngineError(event.message)
+            raise EngineError(failure_of(event, "The benchmark needs", "choose a model that holds more"))
         if isinstance(event, RequestFinished):
             return time.perf_counter() - started, event
     raise AssertionError("a request ends with an event")

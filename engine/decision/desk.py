@@ -7,8 +7,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from engine.decision.decider import Decider, PreparedPrompt, prepare
-from engine.errors import ModelNotLoadedError, RequestError, sentence_of
-from engine.protocol import Decide, Decided, Event, RequestFailed
+from engine.errors import ModelNotLoadedError, RequestError
+from engine.failures import failed
+from engine.protocol import Decide, Decided, Event
 from engine.request import NO_MODEL
 from engine.request_desk import InBackground
 from engine.scheduler.sequence import Sequence
@@ -76,4 +77,4 @@ class DecisionDesk:
         return self._decider is not None and self._decider.take(sequence, error)
 
     def _failed(self, request_id: str, error: BaseException) -> None:
-        self._emit(RequestFailed(request_id, sentence_of(error)))
+        self._emit(failed(request_id, error))

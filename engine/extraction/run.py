@@ -189,7 +189,7 @@ class ExtractionRun:
     def _result(self, asked: _Asked, event: RequestFinished | RequestFailed) -> RowResult | None:
         """The row's result; None when it was stopped and is to be asked about again."""
         if isinstance(event, RequestFailed):
-            return RowResult(asked.row, error=event.message)
+            return RowResult(asked.row, error=_problem_of(event))
         if event.reason is FinishReason.ABORTED:
             return None
         structured = event.structured
@@ -215,6 +215,16 @@ class ExtractionRun:
             return 0.0
         spent = self._times[-1] - self._times[0]
         return (len(self._times) - 1) / spent if spent > 0 else 0.0
+
+
+def _problem_of(event: RequestFailed) -> str:
+    overflow, problem = event.overflow, event.message
+    if overflow is not None:  # it is no conversation that could go on elsewhere
+        problem = (
+            f"This row needs {overflow.count} tokens with its schema but the context holds "
+            f"{overflow.context_length:,}; shorten its text, or load the model with a larger context."
+        )
+    return problem
 
 
 def shared_prompt(instruction: str, schema: str) -> str:

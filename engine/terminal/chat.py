@@ -10,7 +10,16 @@ import sys
 from collections.abc import Sequence
 
 from engine.errors import EngineError
-from engine.protocol import ContextPolicy, FinishReason, GenerateRequest, Message, ModelInfo, Role, ToolCall
+from engine.protocol import (
+    ContextPolicy,
+    FinishReason,
+    GenerateRequest,
+    Message,
+    ModelInfo,
+    RequestFailed,
+    Role,
+    ToolCall,
+)
 from engine.terminal.arguments import MAX_TEXT_LENGTH, config_of, sampling_of, tools_of
 from engine.terminal.generate import stream, summary
 from engine.terminal.models import find_model
@@ -98,9 +107,9 @@ class _Chat:
             context_policy=self._policy,
         )
         answer = stream(self._session, request, self._output, is_lines=True)
-        if isinstance(answer, str):
+        if isinstance(answer, RequestFailed):
             del self._messages[num_kept:]
-            self._output.error(answer)
+            self._output.error(answer.message)
             return False
         self._messages.append(Message(Role.ASSISTANT, answer.text, answer.reasoning, tuple(answer.calls)))
         self._output.text("")

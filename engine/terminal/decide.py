@@ -15,7 +15,7 @@ from engine.protocol import Decide, Decided, Message, RequestFailed, Role
 from engine.terminal.arguments import add_engine, config_of, read_file, read_text
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
-from engine.terminal.session import Session
+from engine.terminal.session import GIVE_CONTEXT, Session, failure_of
 
 TEXT = "{text}"
 NOTHING = "N/A"  # what a question without content holds
@@ -90,7 +90,7 @@ def _decide(session: Session, command: Decide) -> Decision:
         if isinstance(event, Decided) and event.request_id == command.request_id:
             return event.decision
         if isinstance(event, RequestFailed) and event.request_id == command.request_id:
-            raise EngineError(event.message)
+            raise EngineError(failure_of(event, "The prompt with its choices needs", GIVE_CONTEXT))
 
 
 def _calibrate(arguments: argparse.Namespace, output: Output) -> int:

@@ -29,7 +29,7 @@ from engine.terminal.answer_form import form_of, report
 from engine.terminal.arguments import config_of, read_text, sampling_of, tools_of
 from engine.terminal.models import find_model
 from engine.terminal.output import Output
-from engine.terminal.session import Session
+from engine.terminal.session import GIVE_CONTEXT, Session, failure_of
 
 REQUEST_ID = "generate"
 
@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     request = _request(arguments, read_text(arguments.prompt))
     with Session(find_model(arguments.model), config_of(arguments), output) as session:
         answer = stream(session, request, output)
-        if isinstance(answer, str):
-            output.error(answer)
+        if isinstance(answer, RequestFailed):
+            output.error(failure_of(answer, "The prompt needs", GIVE_CONTEXT))
             return 1
         output.text("")
         output.note(summary(answer.end.stats))
@@ -73,8 +73,10 @@ class Answer:
         self.end: RequestFinished
 
 
-def stream(session: Session, request: GenerateRequest, output: Output, is_lines: bool = False) -> Answer | str:
-    """Run ``request`` and print its answer as it comes; returns it, or the sentence it failed with.
+def stream(
+    session: Session, request: GenerateRequest, output: Output, is_lines: bool = False
+) -> Answer | RequestFailed:
+    """Run ``request`` and print its answer as it comes; returns it, or how it failed.
 
     Ctrl+C stops the answer and keeps what came; a second one raises KeyboardInterrupt. ``is_lines`` gives each
     event as a line of JSON.
@@ -102,7 +104,7 @@ def stream(session: Session, request: GenerateRequest, output: Output, is_lines:
             elif isinstance(event, RequestFinished):
                 answer.end = event
             elif isinstance(event, RequestFailed):
-                return event.message
+                return event
     return answer
 
 

@@ -26,7 +26,17 @@ from engine.protocol import (
 from engine.terminal.output import Output
 from engine.thread import EngineThread
 
+GIVE_CONTEXT = "shorten it, or give a larger --context"
+"""What may be done about a prompt that is too long."""
 POLL_S = 0.1  # a wait with an end lets Ctrl+C through on every system
+
+
+def failure_of(event: RequestFailed, needs: str, remedy: str) -> str:
+    """Why a request failed. Where it is too long that is said of what was asked for, ``needs``, with its remedy."""
+    overflow = event.overflow
+    if overflow is None:
+        return event.message
+    return f"{needs} {overflow.count} tokens but the context holds {overflow.context_length:,}; {remedy}."
 
 
 class Session:

@@ -39,3 +39,13 @@ def test_every_finished_answer_is_valid(smollm2_path: Path, capsys: pytest.Captu
 def test_wishes_out_of_range_get_a_sentence(smollm2_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench-json", str(smollm2_path), "--repetitions", "0"]) == 1
     assert "1 to 100 repetitions" in capsys.readouterr().err
+
+
+def test_a_model_that_holds_too_little_is_said(
+    smollm2_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.bench.json_command.CONTEXT_LENGTH", 32)
+    assert main(["bench-json", str(smollm2_path), "--rows", "0", "--repetitions", "1"]) == 1
+    said = capsys.readouterr().err
+    assert "The benchmark needs" in said
+    assert said.strip().endswith("tokens but the context holds 32; choose a model that holds more.")

@@ -370,3 +370,32 @@ def test_the_package_alone_imports_nothing_heavy() -> None:
     code = "import sys, engine; print([name for name in ('numpy', 'llvmlite', 'psutil') if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert shown.stdout == "[]\n"
+
+
+def test_a_text_that_is_too_long_is_called_what_it_is(
+    terminal: Terminal, tmp_path: Path, smollm2_path: Path
+) -> None:
+    words, context = "word " * 200, ("--context", 64)
+    for name, needs, asked in (
+        ("generate", "The prompt needs", [words]),
+        ("generate", "The prompt needs", [words, "--raw"]),
+        ("decide", "The prompt with its choices needs", [words, "--choices", "a,b"]),
+    ):
+        error = terminal.json(name, smollm2_path, *asked, *context, code=1)["error"]
+        assert re.fullmatch(
+            rf"{needs} \d+ tokens but the context holds 64; shorten it, or give a larger --context\.", error
+        )
+    (tmp_path / "schema.json").write_text('{"type": "object", "properties": {"a": {"type": "string"}}}', "utf-8")
+    (tmp_path / "in.csv").write_text(f"text\n{words}\n", "utf-8")
+    paths = (
+        "--schema",
+        tmp_path / "schema.json",
+        "--input",
+        tmp_path / "in.csv",
+        "--output",
+        tmp_path / "out.jsonl",
+    )
+    terminal.run("extract", smollm2_path, *paths, *context)
+    assert re.search(
+        r"This row needs \d+ tokens with its schema but the context holds 64; shorten its text", terminal.err
+    )
