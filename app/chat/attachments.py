@@ -6,6 +6,7 @@ unless their rows may be in another database: one of a newer version, or one tha
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -160,15 +161,17 @@ class Attachments(QObject):
     def store_text(self, text: str) -> tuple[str, int]:
         """Write a text's file; gives its name and length. Callable on any thread; raises InputError."""
         name = f"{new_id()}.txt"
+        scratch = self._folder / f"{name}.part"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            scratch = self._folder / f"{name}.part"
             with scratch.open("w", encoding="utf-8", errors="replace") as stream:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(scratch, self._folder / name)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                scratch.unlink()  # it would take the room that is missing
             if error.errno == errno.ENOSPC:
                 raise InputError(tr("The disk is full: free some space, then attach it again.")) from error
             raise InputError(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine import EngineConfig
+from engine.gguf import open_model
 from engine.protocol import (
     AbortRequest,
     Delta,
@@ -30,6 +31,7 @@ from engine.protocol import (
     Role,
 )
 from engine.sampling.params import SamplingParams
+from engine.tokenizer import load_tokenizer
 from tests.integration.engine_events import EventLog, engine_thread
 
 GREEDY = SamplingParams(temperature=0)
@@ -83,6 +85,18 @@ def test_five_turns_read_only_what_is_new(smollm2: EventLog) -> None:
         assert started.num_reused_tokens >= known, "prompt and answer of the turn before"
         assert end.stats.num_prompt_tokens - started.num_reused_tokens < 60
         known = end.stats.num_prompt_tokens
+
+
+def test_the_prompt_is_what_was_said_and_nothing_twice(smollm2: EventLog, smollm2_path: Path) -> None:
+    with open_model(smollm2_path) as file:
+        tokenizer = load_tokenizer(file.metadata)
+    chat = Chat(smollm2, "transcript")
+    written = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+    for turn in ("Hi, my name is Tom.", "What is my name?", "Tell me about clocks.", "And about towns."):
+        _, end = chat.ask(turn)
+        written += f"<|im_start|>user\n{turn}<|im_end|>\n<|im_start|>assistant\n"
+        assert end.stats.num_prompt_tokens == len(tokenizer.encode_prompt([(written, True)]))
+        written += f"{chat.answers[-1]}<|im_end|>\n"
 
 
 def test_a_second_turn_equals_a_cold_run_and_a_regenerated_one_reads_nothing(smollm2_path: Path) -> None:

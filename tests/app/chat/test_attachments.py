@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from app.chat.attachment_dialog import MAX_LINE_CHARACTERS, AttachmentDialog
 from app.chat.attachments import sweep
 from app.chat.chat_page import ChatPage
 from app.chat.composer import Composer
+from app.paths import AppPaths
 from app.storage.records import AttachmentRecord
 from app.theme import Theme
 from app.widgets.label import Label
@@ -182,6 +184,37 @@ def test_attachments_alone_can_be_sent_and_name_the_chat(bench: Bench) -> None:
     bench.engine.finish(request)
     bench.wait_idle()
     assert bench.controller.current_conversation.title == "Pasted text"
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, "The disk is full: free some space, then attach it again."),
+        (errno.EIO, f"The text could not be attached: {os.strerror(errno.EIO)}."),
+    ],
+)
+def test_what_cannot_be_kept_touches_nothing_else(
+    bench: Bench, paths: AppPaths, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str
+) -> None:
+    bench.ask("before", "it was")
+    bench.controller.attachments.add_text(bench.controller.current_conversation, "kept")
+    kept = _wait_for(bench, 1)
+    with monkeypatch.context() as patch:
+
+        def refuse(_file: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        patch.setattr("app.chat.attachments.os.fsync", refuse)
+        bench.controller.attachments.add_text(bench.controller.current_conversation, "x" * 20_000_000)
+        bench.qtbot.waitUntil(lambda: bool(bench.notices))
+        assert bench.notices == [sentence]
+        assert _draft(bench) == kept
+        assert [path.name for path in paths.attachments.iterdir()] == [kept[0].file_name], "no part of it is left"
+    bench.ask("after", "it goes on")
+    contents = [view.record.content for view in bench.controller.current_messages]
+    assert contents == ["before", "it was", "after", "it goes on"]
+    (attached,) = bench.controller.current_messages[2].attachments
+    assert bench.controller.attachments.text(attached) == "kept"
 
 
 def test_edits_and_forks_keep_the_attachments(bench: Bench) -> None:
