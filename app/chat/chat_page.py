@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
@@ -60,6 +60,7 @@ class ChatPage(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._controller = controller
         self._theme = theme
+        self._can_find = can_find_models
         self._shown_id = ""
         self._loading_name = ""
         self._failure = ""
@@ -230,7 +231,12 @@ class ChatPage(QWidget):
 
     def _on_waiting(self, text: str) -> None:
         self._waiting = text
-        self.notice_bar.show_text(text)
+        finds = self._can_find and not self._controller.has_models and not self._controller.loading_name
+        self.notice_bar.show_text(
+            text,
+            action_name=tr("Find a model") if finds else "",
+            action=self.find_model_requested.emit if finds else None,
+        )
 
     def _on_model_loaded(self, _info: ModelInfo) -> None:
         self._loading_name = self._failure = ""
@@ -347,7 +353,21 @@ class ChatPage(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fit_height()
         self._place_to_end()
+
+    def event(self, event: QEvent) -> bool:
+        is_done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit_height()
+        return is_done
+
+    def _fit_height(self) -> None:
+        """Let the text that is written grow as far as all around it has its room."""
+        column, edit = self._column, self.composer.edit
+        width = self.width()
+        least = column.minimumHeightForWidth(width) if column.hasHeightForWidth() else column.minimumSize().height()
+        edit.set_room(self.height() - least + edit.height())
 
     def _place_to_end(self, _is_following: bool = True) -> None:
         is_wanted = not self.transcript.is_following and self._stack.currentWidget() is self.transcript

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -60,7 +60,8 @@ class Composer(QWidget):
         self.chips = AttachmentChips(theme, can_remove=True)
         self._attach = IconButton(theme, "attach", tr("Attach text, code, tables or PDFs (Ctrl+Shift+A)"))
         self._attach.clicked.connect(self.choose_files)
-        self._count = Label("", "muted")
+        self._count = ElidingLabel("", "muted")
+        self._count.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._count.setAccessibleName(tr("Length of the message"))
         self._button = LookButton(theme, tr("Send"), "primary")
         self._promise = ElidingLabel(tr("Everything stays on this machine."), "muted")
@@ -70,8 +71,7 @@ class Composer(QWidget):
         self._foot.addWidget(self._attach)
         if schema_picker is not None:
             self._foot.addWidget(schema_picker)
-        self._foot.addStretch(1)
-        self._foot.addWidget(self._count)
+        self._foot.addWidget(self._count, 1)
         self._foot.addWidget(self._button)
         self._inside.addWidget(self.chips)
         self._inside.addWidget(self.edit)
@@ -115,7 +115,7 @@ class Composer(QWidget):
         """The message was taken."""
         self.edit.clear()
         self._count_timer.stop()
-        self._count.setText("")
+        self._count.set_whole_text("")
 
     def show_attachments(self, records: Sequence[AttachmentRecord]) -> None:
         """What is attached to the draft."""
@@ -144,7 +144,7 @@ class Composer(QWidget):
 
     def set_cost(self, text: str) -> None:
         """What sending it would cost, as far as it is known."""
-        self._count.setText(text if self.can_send else "")
+        self._count.set_whole_text(text if self.can_send else "")
 
     def _timer(self, interval_ms: int, action: object) -> QTimer:
         timer = QTimer(self)
@@ -158,7 +158,7 @@ class Composer(QWidget):
             self._count_timer.start()
         else:
             self._count_timer.stop()
-            self._count.setText("")
+            self._count.set_whole_text("")
         if not self._is_setting:
             self.draft_changed.emit(self.text)
         self._refresh()
@@ -199,6 +199,7 @@ class Composer(QWidget):
         self._button.setText(tr("Stop") if self._is_busy else tr("Send"))
         self._button.setAccessibleName(tr("Stop the answer") if self._is_busy else tr("Send the message"))
         self._button.setEnabled(self._is_busy or self.can_send)
+        self._fit_button()
         self._hint.setText(_BUSY_HINT if self._is_busy else _HINT)
         self._show_hint()
 
@@ -209,5 +210,10 @@ class Composer(QWidget):
         self._foot.setSpacing(px(10))
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(px(8))
-        self._button.setMinimumWidth(px(55))
         self._button.setFixedHeight(px(34))
+        self._fit_button()
+
+    def _fit_button(self) -> None:
+        """The button keeps its whole word, whatever stands beside it."""
+        self._button.ensurePolished()
+        self._button.setMinimumWidth(max(self._theme.px(55), self._button.sizeHint().width()))

@@ -138,6 +138,9 @@ class EmptyState(QWidget):
         super().resizeEvent(event)
         self._fit_suggestions()
 
+    def hasHeightForWidth(self) -> bool:
+        return False  # what stands here gives way to what is written, not the other way round
+
     def event(self, event: QEvent) -> bool:
         is_done = super().event(event)
         if event.type() == QEvent.Type.LayoutRequest:

@@ -6,23 +6,25 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from app.chat.controller import ChatController
 from app.schema.library import SavedSchema
 from app.theme import Theme
 from app.translation import tr
-from app.widgets.buttons import TextButton
+from app.widgets.buttons import ElidingButton
+from app.widgets.label import plain_tooltip
 
 if TYPE_CHECKING:
     from app.schema.editor import SchemaEditor
 
 _OWN_NAME = tr("A schema of its own")
+_ICON_PX, _LEAST_PX = 34, 96  # the icon alone, and where its words begin to be readable
 _OWN_OPTIONS = ("schema", "schema_name", "schema_afterwards")
 
 
-class SchemaPicker(TextButton):
+class SchemaPicker(ElidingButton):
     """Shows the form that answers of the open chat have, and lets the person choose another.
 
     Signals:
@@ -32,7 +34,9 @@ class SchemaPicker(TextButton):
     undo_offered = Signal(str, object)
 
     def __init__(self, controller: ChatController, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(theme, "", "braces", parent)
+        super().__init__(theme, "", "text", parent)
+        self.set_icon_name("braces", "muted")
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._controller = controller
         self._theme = theme
         self.clicked.connect(self._show_menu)
@@ -43,10 +47,19 @@ class SchemaPicker(TextButton):
         """Show the form of the open chat's answers."""
         options = self._controller.current_conversation.options
         name = str(options.get("schema_name") or _OWN_NAME) if options.get("schema") else ""
-        self.setText(name[:32].replace("&", "&&"))
+        self.set_whole_text(tr("Schema: {name}", name=name) if name else tr("Schema: none"))
         words = tr("Answers follow the schema {name}", name=name) if name else tr("Answers are free text")
         self.setAccessibleName(words)
-        self.setToolTip(words)
+        self.setToolTip(plain_tooltip(words))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._theme.px(_ICON_PX), super().minimumSizeHint().height())
+
+    def _elide(self) -> None:
+        super()._elide()
+        if self.width() < self._theme.px(_LEAST_PX):
+            self.setText("")  # the icon says more than three letters
+        self.setToolTip(plain_tooltip(self.accessibleName()))
 
     def make_menu(self) -> QMenu:
         """The forms to choose from."""

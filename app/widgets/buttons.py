@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QFont,
     QFontMetrics,
@@ -105,10 +105,17 @@ class ElidingButton(LookButton):
         super().resizeEvent(event)
         self._elide()
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            self._elide()
+
     def _elide(self) -> None:
-        room = self.width() - self._theme.px(32 + self._reserved_px)
-        shown = self.fontMetrics().elidedText(self._whole_text, Qt.TextElideMode.ElideRight, room)
-        self.setText(shown)
+        room, metrics = self.width() - self._theme.px(32 + self._reserved_px), self.fontMetrics()
+        shown = self._whole_text
+        if metrics.horizontalAdvance(shown) > room:  # ``elidedText`` counts parts of pixels, too
+            shown = metrics.elidedText(shown, Qt.TextElideMode.ElideRight, room)
+        self.setText(shown.replace("&", "&&"))
         self.setToolTip(self._whole_text if shown != self._whole_text else "")
 
 

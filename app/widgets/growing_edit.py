@@ -51,6 +51,7 @@ class GrowingEdit(QPlainTextEdit):
         self._theme = theme
         self._max_lines = max_lines
         self._min_lines = min_lines
+        self._room: int | None = None
         self._ground = ""
         self._is_composing = False
         self._pastes_plainly = False
@@ -64,6 +65,12 @@ class GrowingEdit(QPlainTextEdit):
         self._fit()
         self.document().clearUndoRedoStacks()  # the margin was a step that could be undone
         theme.changed.connect(self._fit)
+
+    def set_room(self, height: int) -> None:
+        """Grow to no more than this height, in pixels, where it has so little room; to the least lines always."""
+        if height != self._room:
+            self._room = height
+            self._fit()
 
     @property
     def is_composing(self) -> bool:
@@ -164,9 +171,11 @@ class GrowingEdit(QPlainTextEdit):
 
     def _fit(self) -> None:
         lines = max(self._min_lines, round(self.document().size().height()))
-        shown = min(lines, self._max_lines)
-        height = shown * self.fontMetrics().lineSpacing() + 2
-        needs_bar = lines > self._max_lines
+        spacing, most = self.fontMetrics().lineSpacing(), self._max_lines
+        if self._room is not None:
+            most = max(self._min_lines, min(most, (self._room - 2) // spacing))
+        height = min(lines, most) * spacing + 2
+        needs_bar = lines > most
         policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if needs_bar else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         if policy != self.verticalScrollBarPolicy():
             self.setVerticalScrollBarPolicy(policy)

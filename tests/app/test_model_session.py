@@ -152,6 +152,22 @@ def test_what_was_sent_just_before_a_model_is_ejected_ends(make_bench: BenchMake
     assert bench.engine.requests == []
 
 
+def test_a_message_that_waits_leads_to_where_models_are_found(
+    make_bench: BenchMaker, theme: Theme, qtbot: QtBot
+) -> None:
+    bench = make_bench(None)
+    page = ChatPage(bench.controller, theme, can_find_models=True)
+    qtbot.addWidget(page)
+    page.show()
+    bench.controller.send("hello")
+    [find] = [each for each in page.notice_bar.findChildren(QPushButton) if each.text() == "Find a model"]
+    with qtbot.waitSignal(page.find_model_requested):
+        find.click()
+    bench.controller.load_model("model.gguf")
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+
+
 def test_a_load_can_be_given_up(make_bench: BenchMaker, theme: Theme, qtbot: QtBot) -> None:
     bench = make_bench(None)
     button = ModelButton(bench.controller, theme)

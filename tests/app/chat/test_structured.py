@@ -4,17 +4,21 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import Qt
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer import Answer
+from app.chat.chat_page import ChatPage
+from app.chat.composer import Composer
 from app.chat.conversation import MessageView
 from app.chat.options import accepted, format_of
 from app.chat.schema_dialog import SchemaDialog
 from app.chat.schema_picker import SchemaPicker
 from app.chat.structured_view import MAX_ROWS, StructuredView, leaves, verdict_line
 from app.schema.library import SchemaLibrary
+from app.settings import Settings
 from app.storage.records import MessageRecord, MessageStatus
 from app.theme import Theme
 from engine.protocol import (
@@ -150,20 +154,21 @@ def test_an_answer_that_goes_on_is_text_again(theme: Theme, qtbot: QtBot) -> Non
 def test_the_picker_sets_the_open_chats_form(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
     picker = SchemaPicker(bench.controller, theme)
     qtbot.addWidget(picker)
+    picker.resize(picker.sizeHint())
     bench.controller.schemas.save("Mine", SCHEMA)
-    assert (picker.text(), picker.accessibleName()) == ("", "Answers are free text")
+    assert (picker.text(), picker.accessibleName()) == ("Schema: none", "Answers are free text")
     bench.controller.set_options({"temperature": 0.1})
     names = [action.text() for action in picker.make_menu().actions() if action.text()]
     assert names == ["Free text", "Mine", "Gallery", "Make a schema…"]
     next(action for action in picker.make_menu().actions() if action.text() == "Mine").trigger()
     options = bench.controller.current_conversation.options
     assert options == {"temperature": 0.1, "schema": SCHEMA, "schema_name": "Mine", "schema_afterwards": False}
-    assert picker.text() == "Mine"
+    assert picker.text() == "Schema: Mine"
     offers: list[Callable[[], object]] = []
     picker.undo_offered.connect(lambda _text, undo: offers.append(undo))
     picker.make_menu().actions()[0].trigger()
     assert bench.controller.current_conversation.options == {"temperature": 0.1}
-    assert picker.text() == ""
+    assert picker.text() == "Schema: none"
     assert offers == [], "it is kept"
     own = '{"type": "string"}'
     picker.choose("Own", own)
@@ -172,7 +177,7 @@ def test_the_picker_sets_the_open_chats_form(bench: Bench, theme: Theme, qtbot: 
     [undo] = offers
     undo()
     assert bench.controller.current_conversation.options["schema"] == own
-    assert picker.text() == "Own"
+    assert picker.text() == "Schema: Own"
 
 
 def test_the_dialog_offers_only_what_can_be_used(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
@@ -196,3 +201,58 @@ def test_the_editor_holds_nobody_up_and_its_schema_is_the_chats(bench: Bench, th
     dialog.editor.show_schema(SCHEMA)
     dialog.accept()
     assert bench.controller.current_conversation.options["schema"] == dialog.editor.text
+
+
+@pytest.mark.parametrize("width", [220, 300, 420, 760])
+@pytest.mark.parametrize("zoom", [1.0, 2.0])
+def test_the_foot_of_the_composer_cuts_no_word_off(
+    bench: Bench, theme: Theme, settings: Settings, qtbot: QtBot, width: int, zoom: float
+) -> None:
+    """A long name and a long cost are cut with dots; the button keeps its word, the icon its place."""
+    settings.set("zoom", zoom)
+    picker = SchemaPicker(bench.controller, theme)
+    picker.choose("R&D: a schema with a name that is long", SCHEMA)
+    composer = Composer(theme, picker)
+    qtbot.addWidget(composer)
+    composer.set_text("word " * 2000)
+    composer.resize(theme.px(width), theme.px(400))
+    composer.show()
+    composer.set_cost("about 990,000 tokens · 48,230 % of the context · about 3 s to read")
+    qtbot.wait(10)
+    button = composer._button
+    assert button.width() >= button.sizeHint().width()
+    assert composer.rect().contains(QRect(button.mapTo(composer, QPoint(0, 0)), button.size()))
+    assert composer.minimumSizeHint().width() <= theme.px(220)
+    metrics = picker.fontMetrics()
+    assert metrics.horizontalAdvance(picker.text().replace("&&", "&")) <= picker.width() - picker.iconSize().width()
+    assert picker.width() < theme.px(96) or picker.text().startswith("Schema: R")
+    assert "R&D" in picker.accessibleName()
+
+
+@pytest.mark.parametrize(
+    ("size", "zoom"), [((420, 360), 1.0), ((420, 460), 1.5), ((1024, 600), 2.0), ((900, 700), 2.0)]
+)
+@pytest.mark.parametrize("has_messages", [False, True])
+def test_a_long_text_covers_nothing_in_a_low_window(
+    bench: Bench,
+    theme: Theme,
+    settings: Settings,
+    qtbot: QtBot,
+    size: tuple[int, int],
+    zoom: float,
+    has_messages: bool,
+) -> None:
+    settings.set("zoom", zoom)
+    if has_messages:
+        bench.ask("hello", "hi")
+    page = ChatPage(bench.controller, theme)
+    qtbot.addWidget(page)
+    page.resize(size[0], size[1] - theme.px(75))  # below menus and bar
+    page.show()
+    page.composer.set_text("word " * 3000)
+    qtbot.wait(20)
+    composer = page.composer
+    foot = composer._button.mapTo(composer, QPoint(0, 0)).y()
+    assert composer.edit.mapTo(composer, QPoint(0, composer.edit.height())).y() <= foot
+    assert composer.mapTo(page, QPoint(0, composer.height())).y() <= page.height()
+    assert composer.edit.height() >= 2 * composer.edit.fontMetrics().lineSpacing(), "what is written can be read"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication, QLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLayout, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.attachment_chips import AttachmentChips
@@ -72,7 +72,8 @@ def _geometry(root: QWidget) -> Counter[tuple[object, ...]]:
         sides = (margins.left(), margins.top(), margins.right(), margins.bottom())
         found[type(layout).__name__, type(layout.parent()).__name__, sides, layout.spacing()] += 1
     for widget in root.findChildren(QWidget):
-        if widget.isVisibleTo(root) and not widget.objectName().startswith("qt_"):
+        is_qts = isinstance(widget, QScrollBar) or widget.objectName().startswith("qt_")
+        if widget.isVisibleTo(root) and not is_qts:
             bounds = (widget.minimumWidth(), widget.minimumHeight(), widget.maximumWidth(), widget.maximumHeight())
             found[type(widget).__name__, bounds] += 1
     return found
