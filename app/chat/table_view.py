@@ -227,6 +227,11 @@ class TableView(TextView):
         self.rest_cursor()
         self.updateGeometry()
 
+    def _reading_start(self) -> int:
+        if not self._writer.is_rtl or self._table is None:
+            return 0
+        return int(self._table.cellAt(0, self._num_columns - 1).firstPosition())
+
     def _place_of(self, index: int) -> RowPlace:
         return RowPlace(
             is_head=not index and self._before is None,

@@ -214,11 +214,14 @@ class TextView(QTextBrowser):
         """What is drawn under the text while ``_is_marked``."""
 
     def rest_cursor(self) -> None:
-        """Put the cursor to the start, where no selection is: the view would scroll after it."""
-        cursor = self.textCursor()
-        if cursor.position() and not cursor.hasSelection():
-            cursor.setPosition(0)
+        """Put the cursor to where reading begins, if nothing is selected: the view would scroll after it."""
+        cursor, start = self.textCursor(), self._reading_start()
+        if cursor.position() != start and not cursor.hasSelection():
+            cursor.setPosition(start)
             self.setTextCursor(cursor)
+
+    def _reading_start(self) -> int:
+        return 0
 
     def _extra_height(self, _width: int) -> int:
         return 0

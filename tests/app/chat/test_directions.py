@@ -185,6 +185,17 @@ def test_a_table_that_is_read_from_right_to_left_has_its_columns_so(theme: Theme
         ]
 
 
+def test_a_wide_table_begins_where_it_is_read_from(theme: Theme, qtbot: QtBot) -> None:
+    view = _table(theme, qtbot, "|" + "عمود|" * 20 + "\n|" + "--|" * 20 + "\n|" + "خلية|" * 20 + "\n")
+    view.show()
+    bar = view.horizontalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    assert bar.value() == 0
+    first = view.cursorForPosition(QPoint(view.viewport().width() - 12, 12)).position()
+    assert view._table is not None
+    assert view._table.cellAt(first).column() == 19, "the first column is the rightmost one, and in sight"
+
+
 @pytest.mark.parametrize(
     ("head", "is_rtl"),
     [("| # | الاسم | ملاحظة |", True), ("| Name | عدد | Note |", False), ("| 1 | 2 | 3 |", True)],

@@ -120,7 +120,7 @@ def test_trouble_that_stays_is_named_and_can_be_tried_again(
     assert re.search(words, row.message), row.message
     person.hub.always.clear()
     person.downloads.resume(row.id)
-    person.wait(DownloadState.DONE)
+    assert person.wait(DownloadState.DONE).message == "", "the old trouble is over"
     assert person.has(model_bytes)
 
 
@@ -142,7 +142,8 @@ def test_it_waits_for_the_network_and_says_so(person: Person, model_bytes: bytes
     row = waiting.wait_for(lambda row: "Waiting for the network" in row.message)
     assert row.state is DownloadState.RUNNING
     assert row.num_received == 500_000
-    waiting.wait(DownloadState.DONE)
+    assert re.match(r"Waiting for the network: try \d of 4 in 1 s\. ", row.message), "how often it tries is seen"
+    assert waiting.wait(DownloadState.DONE).message == ""
 
 
 def test_pause_keeps_and_resume_goes_on(person: Person, model_bytes: bytes) -> None:
