@@ -85,6 +85,7 @@ class AnswerBody(GrowingColumn):
         """The answer ended; nothing moves but the caret."""
         self._is_streaming = False
         self._is_finished = True
+        self._num_telling = 0
         if self._stock is not None:
             self._stock.clear()
             self._stock.deleteLater()
@@ -148,6 +149,7 @@ class AnswerBody(GrowingColumn):
             can_continue = bool(self._views) and isinstance(self._views[-1], ProseView)
             first_open = len(self._views) - 1 if can_continue else len(self._views)
         self._first_open = first_open
+        self._num_telling = first_open if self._is_streaming else 0  # of many cards each would be asked again
         self._place_caret()
         self.updateGeometry()
 

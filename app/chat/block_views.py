@@ -73,7 +73,7 @@ class ProseView(TextView):
         self._frozen_end += sum(growth for position, growth in changes if position < self._frozen_end)
         if changes:
             self._open_marks = []  # their places are others
-            self.updateGeometry()
+            self.tell_height()
 
     def _paint_marks(self, painter: QPainter, visible: QRect) -> None:
         """The stripes beside quotes, and rules."""

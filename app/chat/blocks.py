@@ -161,7 +161,8 @@ class BlockStream:
         if len(spans) > 1:
             start = spans[-1][1]
             tail = "".join(LINES.findall(self._open_source)[start:])
-            if _is_certain(spans[-1][0], tail):
+            before = self._open_source[: len(self._open_source) - len(tail)]
+            if _is_certain(spans[-1][0], tail) and not _may_be_formula(before):
                 finished += tuple(block for block, _ in spans[:-1])
                 spans = spans[-1:]
                 self._keep(tail)
@@ -341,6 +342,15 @@ def _is_certain(block: Block, source: str) -> bool:
     return "\n" in source or _IS_BEGUN.match(source) is not None
 
 
+def _may_be_formula(before: str) -> bool:
+    """Whether a formula may have begun in ``before`` that goes on behind it: a blank line would have ended it."""
+    if "$$" not in before and "\\[" not in before:
+        return False
+    return _FORMULA_BEGINS.search(_BLANK_LINE.split(before)[-1]) is not None
+
+
+_FORMULA_BEGINS = re.compile(r"^ {0,3}(?:\$\$|\\\[)", re.M)
+_BLANK_LINE = re.compile(r"\n[ \t]*\r?\n")
 _IS_BEGUN = re.compile(r"(?:[-*+] +|\d{1,9}[.)] +|#{1,6} +|> ?)?[^\W\d_]")
 """How a block begins whose line, however it goes on, is no part of the block before."""
 _MAX_COMBINING = 8

@@ -310,10 +310,11 @@ class TableView(TextView):
 
     def _on_formula(self, formula: Formula) -> None:
         if replace_formula(self.document(), formula, self._theme):
-            self.updateGeometry()
+            self.tell_height()
             below = self._below
             while below is not None:
                 below._revision = -1  # it has other columns now
+                below.tell_height()
                 below = below._below
 
     def _measure(self, width: int) -> int:

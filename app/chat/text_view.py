@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.selection import mime_data, selection_around
 from app.theme import Theme
+from app.widgets.growing_column import GrowingColumn
 
 _SAFE_SCHEMES = {"http", "https", "mailto"}
 
@@ -90,6 +91,14 @@ class TextView(QTextBrowser):
         if wraps and self.viewport().width() not in {width, 0}:
             self._lay_out(self.viewport().width())  # only a question: what is drawn keeps its width
         return height + self._extra_height(width)
+
+    def tell_height(self) -> None:
+        """Say that the text needs another height, perhaps, to a column that would not ask."""
+        column = self.parentWidget()
+        if isinstance(column, GrowingColumn):
+            column.remeasure(self)
+        else:
+            self.updateGeometry()
 
     def _lay_out(self, width: int) -> None:
         if self.document().textWidth() != width:  # Qt would lay out all of it anew, for the same width, too

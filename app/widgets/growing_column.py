@@ -25,6 +25,7 @@ class GrowingColumn(QWidget):
         self._spacing = spacing
         self._top = self._bottom = 0  # room above and below
         self._height = -1  # that everything needed last
+        self._num_telling = 0  # so many of the first ones have ``remeasure`` called when they need another height
         self.setAttribute(Qt.WidgetAttribute.WA_StaticContents)  # it grows below: what is above is not drawn anew
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
@@ -63,6 +64,8 @@ class GrowingColumn(QWidget):
 
     def remeasure(self, widget: QWidget) -> bool:
         """Ask ``widget`` for its height again; True where it is another one, of which the column's holder hears."""
+        if widget not in self._items:
+            return False
         index = self._items.index(widget)
         if self._heights[index] == height_at(widget, self._measured_width):
             return False
@@ -133,7 +136,7 @@ class GrowingColumn(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.LayoutRequest:
-            self.forget()  # whoever asked for it, Qt does not say
+            self.forget(self._num_telling)  # whoever asked for it, Qt does not say
             self.settle()
         return super().event(event)
 

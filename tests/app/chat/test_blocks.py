@@ -270,6 +270,15 @@ def test_a_table_has_begun_when_the_line_below_its_names_is_complete() -> None:
     assert block.tokens == parse_blocks("words\n| a\n--- b\n")[0].tokens
 
 
+@pytest.mark.parametrize("text", ["$$\n- b\n+ c$$", "\\[\n- b\n+ c\n\\]", "$$\n# a\n> b\n$$"])
+def test_a_formula_may_have_lines_that_look_like_others(text: str) -> None:
+    stream = BlockStream()
+    finished = [block for character in text for block in stream.push(character).finished]
+    assert [token.type for token in stream.finish().finished[0].tokens] == ["math_block"] and not finished
+    stream.push("$$\n- b\n\n")
+    assert len(stream.push("words").finished) == 2
+
+
 @pytest.mark.parametrize("end", ["'", "\n'"])
 def test_words_that_end_the_title_of_an_address_are_none(end: str) -> None:
     stream = BlockStream()
