@@ -61,7 +61,7 @@ class AliveMessages(FollowingArea):
     shown_changed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(theme, parent)
         self._theme = theme
         self.setWidgetResizable(True)
         self._messages: list[MessageView] = []

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent, QWheelEvent
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QWheelEvent
+from PySide6.QtWidgets import QScrollArea, QScrollBar, QWidget
+
+from app.theme import Theme
 
 _AT_END_PX = 4
+
+
+class _OpaqueBar(QScrollBar):
+    """A scroll bar that paints its ground itself: when it moves, nothing behind it is drawn anew."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+
+    def event(self, event: QEvent) -> bool:
+        is_handled = super().event(event)
+        if event.type() in {QEvent.Type.Polish, QEvent.Type.StyleChange}:
+            self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # which a style sheet takes away
+        return is_handled
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(event.rect(), self._theme.colour("background"))
+        painter.end()
+        super().paintEvent(event)
 
 
 class FollowingArea(QScrollArea):
@@ -21,11 +43,14 @@ class FollowingArea(QScrollArea):
 
     following_changed = Signal(bool)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.is_following = True
         self._is_adjusting = False  # while content is made above, which must move nothing
-        bar = self.verticalScrollBar()
+        bar = _OpaqueBar(theme)
+        self.setVerticalScrollBar(bar)
+        if (holder := bar.parentWidget()) is not None:
+            holder.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # it is as large as the bar
         bar.rangeChanged.connect(self._on_range)
         bar.actionTriggered.connect(self._on_bar_action)
 

@@ -75,7 +75,7 @@ class ProseWriter:
         marks = list(kept[:-1])
         last = kept[-1] if kept else Mark(0, cursor.position(), ProseState(use_existing=is_first))
         state, children = last.state.copied(), last.children
-        for index in range(last.index, len(tokens)):
+        for index in range(last.token_index, len(tokens)):
             token = tokens[index]
             kind = token.type
             if kind in _LEAVES or (kind in _AFTER_NOTHING and state.lists and state.lists[-1].is_fresh):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor, QTextList, QTextListFormat
@@ -18,6 +18,10 @@ from engine.plain_data import dataclass
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
+
+
+_LEAST_TOKENS = 14
+"""Fewer are written as a whole in less time than it takes to see what stands."""
 
 
 @dataclass
@@ -57,7 +61,8 @@ class ProseState:
 
     def copied(self) -> ProseState:
         """Another one, which going on from this one does not change."""
-        return replace(self, lists=[copy(item) for item in self.lists])
+        lists = [copy(item) for item in self.lists] if self.lists else []
+        return ProseState(lists, self.quotes, self.quote_index, self.is_rtl_quote, self.heading, self.use_existing)
 
     def holds(self, tokens: Sequence[Token]) -> bool:
         """Whether lists and quotes are read in the same direction in ``tokens``, which open them alike."""
@@ -67,19 +72,18 @@ class ProseState:
         return not self.quotes or self.is_rtl_quote == (direction_inside(tokens, self.quote_index) == rtl)
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """Where a token was written: from there on it and all that follows can be written anew.
 
     Attributes:
-        index: of the token; the tokens before it stay.
+        token_index: of the token; the tokens before it stay.
         position: in the document, before what was written for it.
         state: what the writer stood in there.
         children: positions before each of the token's children that stay, and behind the last of them; empty where
             all that belongs to the token is written anew.
     """
 
-    index: int
+    token_index: int
     position: int
     state: ProseState
     children: tuple[int, ...] = ()
@@ -98,28 +102,36 @@ def kept_marks(
     The last one says where to go on: no place at the start of a line, for when all behind it is removed Qt may give
     the line the looks of one that followed. ``cursor`` is moved there.
     """
-    num_same = next((n for n, (old, new) in enumerate(zip(before, after)) if not _same(old, new)), None)
-    if num_same is None:
-        num_same = min(len(before), len(after))
-    kept = [mark for mark in marks if mark.index <= num_same]
+    num_tokens = sum(1 + len(token.children or ()) for token in before)
+    if num_tokens < _LEAST_TOKENS:
+        return []
+    num_same = _num_same(before, after)
+    kept = [mark for mark in marks if mark.token_index <= num_same]
     while kept:
         last = kept.pop()
         if not last.state.holds(after):
             continue
-        places = [Mark(last.index, last.position, last.state)]
-        if last.children and last.index < len(after) and _same_direction(before[last.index], after[last.index]):
-            children = zip(before[last.index].children or (), after[last.index].children or ())
-            num_children = next((n for n, (old, new) in enumerate(children) if old != new), None)
-            if num_children is None:
-                num_children = min(len(before[last.index].children or ()), len(after[last.index].children or ()))
+        index = last.token_index
+        if last.children and index < len(after) and _same_direction(before[index], after[index]):
+            num_children = _num_same(before[index].children or (), after[index].children or ())
             stands = last.children[: num_children + 1]
-            places.append(Mark(last.index, last.position, last.state, stands))
-        while places:
-            cursor.setPosition(places[-1].place)
+            cursor.setPosition(stands[-1])
             if not cursor.atBlockStart():
-                return [*kept, places[-1]]
-            places.pop()
+                return [*kept, last._replace(children=stands)]
+        cursor.setPosition(last.position)
+        if not cursor.atBlockStart():
+            return [*kept, last._replace(children=())]
     return []
+
+
+def _num_same(before: Sequence[Token], after: Sequence[Token]) -> int:
+    """How many of the first tokens are written alike."""
+    number = 0
+    for old, new in zip(before, after):
+        if old is not new and not _same(old, new):
+            break
+        number += 1
+    return number
 
 
 def _same_direction(old: Token, new: Token) -> bool:
@@ -128,11 +140,11 @@ def _same_direction(old: Token, new: Token) -> bool:
 
 def _same(old: Token, new: Token) -> bool:
     """Whether two tokens are written alike."""
-    return old is new or (
+    return (
         old.type == new.type
+        and old.content == new.content
         and old.tag == new.tag
         and old.hidden == new.hidden
         and old.attrs == new.attrs
-        and old.content == new.content
         and old.children == new.children
     )

@@ -274,7 +274,8 @@ def test_a_table_has_begun_when_the_line_below_its_names_is_complete() -> None:
 def test_a_formula_may_have_lines_that_look_like_others(text: str) -> None:
     stream = BlockStream()
     finished = [block for character in text for block in stream.push(character).finished]
-    assert [token.type for token in stream.finish().finished[0].tokens] == ["math_block"] and not finished
+    assert [token.type for token in stream.finish().finished[0].tokens] == ["math_block"]
+    assert not finished
     stream.push("$$\n- b\n\n")
     assert len(stream.push("words").finished) == 2
 

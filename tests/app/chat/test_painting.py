@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QPaintEvent
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer import Answer
@@ -17,6 +17,7 @@ from app.chat.conversation import MessageView
 from app.chat.conversation_list import ConversationList
 from app.chat.reading_column import ReadingColumn
 from app.chat.transcript import Transcript
+from app.settings import Settings
 from app.storage.records import ConversationRecord, MessageRecord, MessageStatus
 from app.theme import Theme
 from engine.protocol import Role
@@ -113,6 +114,31 @@ def test_a_line_of_code_comes_in_one_picture(transcript: Transcript, pictures: P
     assert answer.height() == answer.heightForWidth(answer.width())
     qtbot.wait(30)
     assert pictures.painted.count(answer.foot) == 1
+
+
+def test_a_scroll_bar_that_moves_draws_nothing_behind_it(
+    theme: Theme, settings: Settings, pictures: Pictures, qtbot: QtBot
+) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    transcript = Transcript(theme)
+    QVBoxLayout(window).addWidget(transcript)
+    window.resize(900, 500)
+    window.show()
+    qtbot.waitExposed(window)
+    record = MessageRecord("s", "c", None, Role.ASSISTANT, "", status=MessageStatus.STREAMING)
+    transcript.show_conversation([MessageView(record, 0, 1)])
+    for value in ("light", "dark"):
+        settings.set("theme", value)
+        transcript.append_delta("s", "answer", "```python\n" + "value = 1\n" * 60)
+        bar = transcript.verticalScrollBar()
+        qtbot.waitUntil(lambda bar=bar: bar.maximum() > 0)  # type: ignore[misc]
+        pictures.rest(qtbot)
+        transcript.append_delta("s", "answer", "\nother = 2")
+        qtbot.waitUntil(lambda bar=bar: bar in pictures.painted)  # type: ignore[misc]
+        assert window not in pictures.painted
+        assert transcript not in pictures.painted
+        assert bar.grab().toImage().pixelColor(0, bar.height() // 2) == theme.colour("background")
 
 
 def test_the_frame_of_the_keyboard_goes_around_the_text(transcript: Transcript, theme: Theme, qtbot: QtBot) -> None:
