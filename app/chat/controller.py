@@ -95,6 +95,13 @@ class ChatController(ChatState):
         """Keep the ``conversations`` with these words in titles or messages; ``conversations_changed`` follows."""
         self._collection.search(text)
 
+    def set_option(self, conversation_id: str, key: str, value: object) -> None:
+        """Let a conversation have an option of its own beside its others; with None that of the settings."""
+        if conversation_id in self._collection:
+            record = self._collection.record(conversation_id)
+            options = {name: kept for name, kept in record.options.items() if name != key}
+            self._collection.update(replace(record, options=options if value is None else {**options, key: value}))
+
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Let the open conversation have these options of its own."""
         record = self._collection.record(self._current_id)

@@ -83,17 +83,22 @@ class OptionValues(QObject):
 
     Signals:
         changed(key): a value is another one now; "" when all may be.
-        edited(options): the person set one; these are the conversation's own options now.
+        edited(key, value): the person set one; None where that of the settings is in force again.
     """
 
     changed = Signal(str)
-    edited = Signal(object)
+    edited = Signal(str, object)
 
     def __init__(self, settings: Settings, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._settings = settings
         self._options: dict[str, Any] = {}
         settings.changed.connect(self.changed)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The conversation's own, as they are shown."""
+        return self._options
 
     def show(self, options: Mapping[str, Any]) -> None:
         """Show another conversation's options."""
@@ -115,9 +120,9 @@ class OptionValues(QObject):
         value = _BY_KEY[key].accept(value)
         if value == self.value(key):
             return
-        if value == self.default(key):
-            self._options.pop(key, None)
-        else:
-            self._options[key] = value
+        own = None if value == self.default(key) else value
+        self._options.pop(key, None)
+        if own is not None:
+            self._options[key] = own
         self.changed.emit(key)
-        self.edited.emit(dict(self._options))
+        self.edited.emit(key, own)

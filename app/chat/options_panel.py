@@ -59,6 +59,7 @@ class OptionsPanel(QFrame):
         self._controller = controller
         self._theme = theme
         self._is_alone = False
+        self._shown_id = ""
         self.values = OptionValues(settings, self)
         self._preset_button = WideMenuButton(theme)
         self._preset_button.clicked.connect(self._show_menu)
@@ -88,9 +89,9 @@ class OptionsPanel(QFrame):
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._head)
         self._column.addWidget(self._scroll, 1)
-        self.values.edited.connect(controller.set_options)
-        self.values.edited.connect(self.refresh)
+        self.values.edited.connect(self._on_edited)
         controller.conversation_opened.connect(self.refresh)
+        controller.conversations_changed.connect(self._on_changed)
         controller.presets.changed.connect(self.refresh)
         self._apply_metrics()
         theme.changed.connect(self._apply_metrics)
@@ -125,7 +126,12 @@ class OptionsPanel(QFrame):
 
     def refresh(self, *_arguments: object) -> None:
         """Show the options of the conversation that is open."""
-        options = self._controller.current_conversation.options
+        current = self._controller.current_conversation
+        options = current.options
+        if current.id != self._shown_id:
+            for row in self.rows:
+                row.field.flush()  # what is typed belongs to the chat that was shown
+            self._shown_id = current.id
         self.values.show(options)
         name = self._controller.presets.shown_name(options) or tr("None")
         self._preset_button.set_whole_text(name)
@@ -136,6 +142,17 @@ class OptionsPanel(QFrame):
             tools = told(error)
         self._tools_button.set_whole_text(tools)
         self._tools_button.setAccessibleName(tr("Functions: {names}", names=tools))
+
+    def _on_edited(self, key: str, value: object) -> None:
+        self._controller.set_option(self._shown_id, key, value)
+        if self._shown_id == self._controller.current_id:
+            self.refresh()
+
+    def _on_changed(self) -> None:
+        """The schema picker and an answer at the context's end set options, too."""
+        current = self._controller.current_conversation
+        if current.id == self._shown_id and current.options != self.values.options:
+            self.refresh()
 
     def edit_tools(self) -> ToolsDialog:
         """Open the list of functions that the model may call."""

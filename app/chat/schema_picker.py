@@ -39,15 +39,21 @@ class SchemaPicker(ElidingButton):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._controller = controller
         self._theme = theme
+        self._shown = ""
         self.clicked.connect(self._show_menu)
         controller.conversation_opened.connect(self.refresh)
+        controller.conversations_changed.connect(self.refresh)  # a preset may bring a schema along
         self.refresh()
 
     def refresh(self, *_arguments: object) -> None:
         """Show the form of the open chat's answers."""
         options = self._controller.current_conversation.options
         name = str(options.get("schema_name") or _OWN_NAME) if options.get("schema") else ""
-        self.set_whole_text(tr("Schema: {name}", name=name) if name else tr("Schema: none"))
+        shown = tr("Schema: {name}", name=name) if name else tr("Schema: none")
+        if shown == self._shown:
+            return
+        self._shown = shown
+        self.set_whole_text(shown)
         words = tr("Answers follow the schema {name}", name=name) if name else tr("Answers are free text")
         self.setAccessibleName(words)
         self.setToolTip(plain_tooltip(words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtGui import QFocusEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QSpinBox, QWidget
 
 from app.settings_table import Setting
@@ -23,6 +23,7 @@ class SettingField(QObject):
     Attributes:
         editor: the widget.
         is_wide: it needs the row's whole width.
+        flush: takes over now what is typed, where that waits for the typing to rest or the field to be left.
 
     Signals:
         changed(value): the person set another value.
@@ -30,8 +31,17 @@ class SettingField(QObject):
 
     changed = Signal(object)
 
-    def __init__(self, editor: QWidget, show: Callable[[object], None], *, is_wide: bool = False) -> None:
+    def __init__(
+        self,
+        editor: QWidget,
+        show: Callable[[object], None],
+        *,
+        is_wide: bool = False,
+        flush: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``flush`` lets the editor say what is typed and was not said yet."""
         super().__init__(editor)
+        self.flush = flush
         self.editor = editor
         self.is_wide = is_wide
         self._show = show
@@ -107,6 +117,14 @@ class _NumberBox(_Box, QDoubleSpinBox):
 
 
 class _TextBox(QPlainTextEdit):
+    """Some lines; ``left`` says that the keyboard went elsewhere."""
+
+    left = Signal()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.left.emit()
+
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
@@ -131,7 +149,9 @@ def _integer_field(setting: Setting, theme: Theme) -> SettingField:
     box.setKeyboardTracking(False)
     box.dress(theme)
     theme.changed.connect(box.restyle)
-    field = SettingField(box, lambda value: box.setValue(value if isinstance(value, int) else 0))
+    field = SettingField(
+        box, lambda value: box.setValue(value if isinstance(value, int) else 0), flush=box.interpretText
+    )
     box.valueChanged.connect(field.say)
     return field
 
@@ -150,7 +170,9 @@ def _number_field(setting: Setting, theme: Theme) -> SettingField:
     box.dress(theme)
     theme.changed.connect(box.restyle)
     field = SettingField(
-        box, lambda value: box.setValue(float(value) * scale if isinstance(value, int | float) else 0)
+        box,
+        lambda value: box.setValue(float(value) * scale if isinstance(value, int | float) else 0),
+        flush=box.interpretText,
     )
     box.valueChanged.connect(lambda value: field.say(round(value / scale, 4)))
     return field
@@ -179,7 +201,12 @@ def _line_field(theme: Theme) -> SettingField:
             edit.setText(str(value))
             timer.stop()
 
-    field = SettingField(edit, show, is_wide=True)
+    def flush() -> None:
+        if timer.isActive():
+            timer.stop()
+            field.say(edit.text())
+
+    field = SettingField(edit, show, is_wide=True, flush=flush)
     edit.textEdited.connect(lambda: timer.start())
     edit.editingFinished.connect(lambda: field.say(edit.text()))
     timer.timeout.connect(lambda: field.say(edit.text()))
@@ -197,7 +224,13 @@ def _text_field(theme: Theme) -> SettingField:
             edit.setPlainText(str(value))
             timer.stop()
 
-    field = SettingField(edit, show, is_wide=True)
+    def flush() -> None:
+        if timer.isActive():
+            timer.stop()
+            field.say(edit.toPlainText())
+
+    field = SettingField(edit, show, is_wide=True, flush=flush)
     edit.textChanged.connect(timer.start)
+    edit.left.connect(flush)
     timer.timeout.connect(lambda: field.say(edit.toPlainText()))
     return field

@@ -382,6 +382,8 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self._settings.set("window_geometry", placement_of(self))
+        if (focus := self.focusWidget()) is not None:
+            focus.clearFocus()  # a field takes over what is typed when it is left
         if self.attention.keeps_running and not self._is_leaving:
             event.ignore()
             self.hide()

@@ -293,6 +293,13 @@ class FakeController(QObject):
         self.calls.append(("set_options", options))
         self._records[self.current_id] = replace(self.current_conversation, options=dict(options))
 
+    def set_option(self, conversation_id: str, key: str, value: object) -> None:
+        record = self._records[conversation_id]
+        options = {name: kept for name, kept in record.options.items() if name != key}
+        self._records[conversation_id] = replace(
+            record, options=options if value is None else {**options, key: value}
+        )
+
     def save_draft(self, text: str) -> None:
         self.calls.append(("save_draft", text))
         self._records[self.current_id] = replace(self.current_conversation, draft=text)

@@ -4,15 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QFocusEvent
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.chat.options import FORM_OPTIONS, OPTIONS, OptionValues, accepted, effective, sampling_of
 from app.chat.options_panel import OptionsPanel
 from app.chat.presets import PRESET_KEY, PresetError
+from app.chat.schema_picker import SchemaPicker
 from app.settings import Settings
 from app.theme import Theme
 from app.translation import load_language
 from app.widgets.label import Label
+from app.widgets.setting_row import SettingRow
 from app.window.bar import Bar
 from engine.protocol import Role
 from tests.app.conftest import Bench, BenchMaker
@@ -32,15 +37,16 @@ def test_a_chats_own_options_go_before_the_settings(settings: Settings) -> None:
 
 def test_only_what_differs_is_kept(settings: Settings) -> None:
     values = OptionValues(settings)
-    edits: list[dict[str, object]] = []
-    values.edited.connect(edits.append)
+    edits: list[tuple[str, object]] = []
+    values.edited.connect(lambda key, value: edits.append((key, value)))
     values.show({PRESET_KEY: "p"})
     values.set("temperature", 0.2)
     values.set("temperature", 0.2)
     values.set("temperature", values.default("temperature"))
     with pytest.raises(ValueError, match="at least"):
         values.set("temperature", -1.0)
-    assert edits == [{PRESET_KEY: "p", "temperature": 0.2}, {PRESET_KEY: "p"}]
+    assert edits == [("temperature", 0.2), ("temperature", None)]
+    assert values.options == {PRESET_KEY: "p"}
 
 
 def test_the_request_has_the_chats_options_and_another_chat_does_not(bench: Bench, make_bench: BenchMaker) -> None:
@@ -142,6 +148,54 @@ def test_the_panel_shows_and_changes_the_open_chat(bench: Bench, theme: Theme, q
     next(action for action in panel.make_menu().actions() if action.text() == "None").trigger()
     assert bench.controller.current_conversation.options == {}
     assert bar.options_button.accessibleName().endswith("preset none")
+
+
+def _row(panel: OptionsPanel, key: str) -> SettingRow:
+    return next(row for row in panel.rows if row._setting.key == key)
+
+
+def test_what_is_typed_belongs_to_the_chat_that_is_shown(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
+    """Another chat is opened by a key, before the typing rests and without the field being left."""
+    panel = OptionsPanel(bench.controller, bench.context.settings, theme)
+    qtbot.addWidget(panel)
+    panel.show()
+    bench.ask("one", "1")
+    first = bench.controller.current_id
+    prompt, temperature = (_row(panel, key).field.editor for key in ("system_prompt", "temperature"))
+    qtbot.keyClicks(prompt, "Be brief.")
+    temperature.lineEdit().setText("1.3")  # type: ignore[attr-defined]
+    bench.controller.new_conversation()
+    assert bench.controller.current_conversation.options == {}
+    assert prompt.toPlainText() == ""  # type: ignore[attr-defined]
+    bench.controller.open_conversation(first)
+    assert bench.controller.current_conversation.options == {"system_prompt": "Be brief.", "temperature": 1.3}
+    assert prompt.toPlainText() == "Be brief."  # type: ignore[attr-defined]
+
+
+def test_an_option_leaves_alone_what_was_set_elsewhere_meanwhile(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
+    panel = OptionsPanel(bench.controller, bench.context.settings, theme)
+    picker = SchemaPicker(bench.controller, theme)
+    for widget in (panel, picker):
+        qtbot.addWidget(widget)
+    picker.choose("Old", '{"type": "string"}')
+    picker.choose("New", '{"type": "number"}')
+    _row(panel, "temperature").field.say(0.2)
+    options = bench.controller.current_conversation.options
+    assert (options["schema_name"], options["temperature"]) == ("New", 0.2)
+    bench.controller.set_options({**options, "context_policy": "stop"})
+    assert _row(panel, "context_policy").field.editor._buttons["stop"].isChecked()  # type: ignore[attr-defined]
+    bench.controller.set_options({"schema": '{"type": "null"}', "schema_name": "Of a preset"})
+    assert picker.accessibleName() == "Answers follow the schema Of a preset"
+
+
+def test_text_is_taken_over_when_its_field_is_left(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
+    panel = OptionsPanel(bench.controller, bench.context.settings, theme)
+    qtbot.addWidget(panel)
+    panel.show()
+    prompt = _row(panel, "system_prompt").field.editor
+    qtbot.keyClicks(prompt, "Be brief.")
+    QApplication.sendEvent(prompt, QFocusEvent(QEvent.Type.FocusOut))
+    assert bench.controller.current_conversation.options == {"system_prompt": "Be brief."}
 
 
 def test_every_row_fits_the_panel(bench: Bench, theme: Theme, qtbot: QtBot) -> None:
