@@ -37,7 +37,12 @@ The backend computes the batch, each sequence's sampler chooses, full blocks ent
 stays in the tree for the next turn.
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# Before NumPy is imported: nothing of the product multiplies matrices with it, and the threads that its library
+# starts all the same spin for 0.1 s each, while a start waits for the core.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
     from engine.config import EngineConfig
