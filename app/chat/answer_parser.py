@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 MAX_COLUMNS = 64
+TASK = "task"
+"""Attribute of the text of an item that is a task: "open" or "done"."""
+_TASK = re.compile(r"\[([ xX])\][ \t]+")
 
 
 @lru_cache(maxsize=1)
@@ -24,6 +28,7 @@ def answer_parser() -> MarkdownIt:
     _bound_tables(parser)
     _bound_links(parser)
     _bound_nesting(parser)
+    _read_tasks(parser)
     use_maths(parser)
     return parser
 
@@ -71,3 +76,21 @@ def _bound_nesting(parser: MarkdownIt) -> None:
     ends = ["paragraph", "reference", "blockquote"]  # what lists and quotes interrupt
     parser.block.ruler.at("list", bounded(list_block), {"alt": ends})
     parser.block.ruler.at("blockquote", bounded(blockquote), {"alt": [*ends, "list"]})
+
+
+def _read_tasks(parser: MarkdownIt) -> None:
+    """Tell tasks from other items of a list, as GitHub does: by the box that they begin with."""
+    from markdown_it.rules_core import StateCore
+
+    def read(state: StateCore) -> None:
+        for index, opening in enumerate(state.tokens[:-2]):
+            if opening.type != "list_item_open" or opening.markup not in "-*+":
+                continue
+            inline = state.tokens[index + 2]
+            children = inline.children or []
+            found = _TASK.match(children[0].content) if children and children[0].type == "text" else None
+            if found is not None and (len(children) > 1 or found.end() < len(children[0].content)):
+                children[0].content = children[0].content[found.end() :]
+                inline.attrSet(TASK, "open" if found[1] == " " else "done")
+
+    parser.core.ruler.push("tasks", read)

@@ -21,6 +21,7 @@ from PySide6.QtGui import (
     QTextListFormat,
 )
 
+from app.chat.answer_parser import TASK
 from app.chat.blocks import displayable
 from app.chat.maths_text import write_formula
 from app.chat.prose_marks import ListItem, Mark, ProseState
@@ -49,6 +50,7 @@ _LEAVES = frozenset({"inline", "fence", "code_block", "math_block", "hr"})
 _LISTS = frozenset({"bullet_list_open", "ordered_list_open"})
 _AFTER_NOTHING = _LISTS | {"list_item_close"}
 """Tokens before which an item without text of its own is written: its marker stands there all the same."""
+_MARKERS = {"open": QTextBlockFormat.MarkerType.Unchecked, "done": QTextBlockFormat.MarkerType.Checked}
 _BARE_URL = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*_]")
 
 
@@ -122,7 +124,8 @@ class ProseWriter:
             if stands:
                 _resume(cursor, state)
             else:
-                self._begin(cursor, state, direction=direction_of_inline(token))
+                task = str(token.attrGet(TASK) or "")
+                self._begin(cursor, state, direction=direction_of_inline(token), task=task)
             places = self.write_inline(cursor, token.children or (), self._base_format(state), stands)
             if cursor.atBlockStart():
                 cursor.insertText("\u200b", self.plain)  # Qt gives a line that is empty the looks of those removed
@@ -191,6 +194,7 @@ class ProseWriter:
         is_code: bool = False,
         is_centred: bool = False,
         direction: Qt.LayoutDirection | None = None,
+        task: str = "",
     ) -> None:
         px = self._theme.px
         block = QTextBlockFormat()
@@ -220,6 +224,7 @@ class ProseWriter:
                 block.setIndent(min(len(state.lists), MAX_LEVELS))
             elif not is_code:
                 direction = item.direction  # the markers of a list stand on one side
+                block.setMarker(_MARKERS.get(task, QTextBlockFormat.MarkerType.NoMarker))
         if direction is not None:
             block.setLayoutDirection(direction)
         if state.use_existing:
@@ -233,6 +238,8 @@ class ProseWriter:
                 item.list = cursor.createList(item.format)
             else:
                 item.list.add(cursor.block())
+            if task and direction == Qt.LayoutDirection.RightToLeft:
+                cursor.insertText("\u2009", self.plain)  # Qt leaves no room between the box and the text
 
     # ------------------------------------------------------------------------------------------ characters
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QImage, QTextCursor, QTextDocument
+from PySide6.QtGui import QImage, QTextBlockFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -124,6 +124,14 @@ def test_a_list_has_its_marks_on_one_side(theme: Theme, qtbot: QtBot) -> None:
     )
     looks = block.textList().format()
     assert (looks.numberPrefix(), looks.numberSuffix()) == (".", "")
+
+
+def test_the_box_of_a_task_stands_off_its_text(theme: Theme, qtbot: QtBot) -> None:
+    view = _prose(theme, qtbot, "- [ ] שלום\n- [x] done")
+    block = view.document().begin()
+    assert _directions(view.document()) == [RIGHT, RIGHT]
+    assert block.text() == "\u2009שלום"
+    assert block.blockFormat().marker() == QTextBlockFormat.MarkerType.Unchecked
 
 
 def test_what_goes_on_in_an_item_has_its_own_direction(theme: Theme, qtbot: QtBot) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QTextCursor, QTextDocument, QTextFormat, QTextTable
+from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextDocument, QTextFormat, QTextTable
 from pytestqt.qtbot import QtBot
 
 from app.chat.block_views import ProseView
@@ -81,6 +81,26 @@ def test_lists_keep_their_numbers_and_levels(theme: Theme) -> None:
     inner = block.next().next()
     assert inner.textList().format().indent() == 2
     assert inner.next().textList() is None
+
+
+def test_tasks_have_a_box(theme: Theme) -> None:
+    source = "- [ ] open\n- [x] `done`\n  - [X] inner\n- [ ]\n- [y] none\n- plain\n\n1. [ ] numbered\n\n[ ] no item"
+    document = _write(theme, source)
+    none, unchecked, checked = QTextBlockFormat.MarkerType
+    found, block = [], document.begin()
+    while block.isValid():
+        found.append((block.text(), block.blockFormat().marker()))
+        block = block.next()
+    assert found == [
+        ("open", unchecked),
+        ("done", checked),
+        ("inner", checked),
+        ("[ ]", none),
+        ("[y] none", none),
+        ("plain", none),
+        ("[ ] numbered", none),
+        ("[ ] no item", none),
+    ]
 
 
 def test_what_is_nested_deep_keeps_room_for_its_text(theme: Theme, qtbot: QtBot) -> None:

@@ -39,6 +39,10 @@ ANSWER = """Here is *how*, with `code`, **bold [link](https://a.example/x)** and
 -
   empty first
 * other marks
+* [ ] a *task*
+* [x] **done**
+* [x]
+* [ ]not one
 * * *
 
 ## A heading with *marks* ##
@@ -52,6 +56,9 @@ Setext **title**
 1. 123
 2. `code` עברית
 3. **last**
+
++ [x] `code`
++ [ ] *עברית*
 
 > 1
 >
