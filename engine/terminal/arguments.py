@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
-from typing import IO
 
 from engine.config import EngineConfig
 from engine.errors import EngineError, InputError
@@ -14,8 +14,8 @@ from engine.sampling.params import SamplingParams
 from engine.sampling.sampler import check_params
 from engine.tools import parse_tools
 
-_MAX_BYTES_A_CHARACTER = 4
 MAX_TEXT_LENGTH = 16 << 20  # characters read from a file or a pipe; tokenizing takes a few hundred bytes for each
+_MAX_BYTES = 4 * MAX_TEXT_LENGTH  # of so many characters
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -114,8 +114,8 @@ def sampling_of(arguments: argparse.Namespace) -> SamplingParams:
 
 
 def read_text(given: str) -> str:
-    """The text itself, or all of stdin for "-". Raises EngineError where that is endless."""
-    return _read_all(sys.stdin, "The input") if given == "-" else given
+    """The text itself, or all of stdin for "-". Raises EngineError as ``read_file`` does."""
+    return read_file(given) if given == "-" else given
 
 
 def read_file(given: str) -> str:
@@ -123,32 +123,29 @@ def read_file(given: str) -> str:
 
     Raises EngineError where it is endless or in another encoding.
     """
-    if given == "-":
-        return read_text(given)
+    name = "The input" if given == "-" else given
     try:
-        with open(given, "rb") as file:
-            data = file.read(_MAX_BYTES_A_CHARACTER * MAX_TEXT_LENGTH + 1)
-        if len(data) > _MAX_BYTES_A_CHARACTER * MAX_TEXT_LENGTH:
-            raise _too_long(given)
-        encoding = marked_encoding(data) or "utf-8"
-        text = data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError as error:
-        label = encoding.removesuffix("-sig").upper()
-        raise EngineError(f"{given} is not {label} text (byte {error.start:,}).") from error
+        if given != "-":
+            with open(given, "rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+        elif isinstance(sys.stdin, io.TextIOWrapper):
+            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            data = sys.stdin.read(MAX_TEXT_LENGTH + 1).encode()  # another program's, which is text already
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or str(error)
-        raise EngineError(f"{given[:200]} cannot be read: {reason}.") from error
-    if len(text) > MAX_TEXT_LENGTH:
-        raise _too_long(given)
-    return text
+        raise EngineError(f"{name[:200]} cannot be read: {reason}.") from error
+    is_longer = len(data) > _MAX_BYTES
+    text = "" if is_longer else _decoded(data, name)
+    if is_longer or len(text) > MAX_TEXT_LENGTH:
+        raise EngineError(f"{name} is longer than {MAX_TEXT_LENGTH:,} characters; give a part of it.")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _too_long(name: str) -> EngineError:
-    return EngineError(f"{name} is longer than {MAX_TEXT_LENGTH:,} characters; give a part of it.")
-
-
-def _read_all(file: IO[str], name: str) -> str:
-    text = file.read(MAX_TEXT_LENGTH + 1)
-    if len(text) > MAX_TEXT_LENGTH:
-        raise _too_long(name)
-    return text
+def _decoded(data: bytes, name: str) -> str:
+    encoding = marked_encoding(data) or "utf-8"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        label = encoding.removesuffix("-sig").upper()
+        raise EngineError(f"{name} is not {label} text (byte {error.start:,}).") from error

@@ -255,6 +255,19 @@ def test_a_file_may_have_a_byte_order_mark(tmp_path: Path) -> None:
         arguments.read_file(str(path))
 
 
+def test_what_comes_through_a_pipe_is_read_like_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(data: bytes) -> str:
+        pipe = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace")
+        monkeypatch.setattr("sys.stdin", pipe)
+        return arguments.read_text("-")
+
+    assert read("für\r\n你".encode()) == "für\n你"
+    assert read("für".encode("utf-16")) == "für"
+    assert read(b"\xef\xbb\xbf") == ""
+    with pytest.raises(EngineError, match=r"^The input is not UTF-8 text \(byte 2\)\.$"):
+        read(b"ab\xffcd")
+
+
 def test_a_parameter_out_of_range_is_named(terminal: Terminal, smollm2_path: Path) -> None:
     error = terminal.json("generate", smollm2_path, "Hi", "--top-p", 3, code=1)
     assert error == {"error": "top_p is 3.0, but it must be between 0 and 1."}
