@@ -30,16 +30,24 @@ class KeyboardOrder:
     def __init__(self, area: QScrollArea) -> None:
         self._area = area
         self._messages: tuple[MessageWidget, ...] = ()
+        self._is_ordered = False  # all of them, as far as they are known
         self._turns: Turns | None = None
 
     def put_right(self, messages: Sequence[MessageWidget]) -> None:
         """Before the focus moves: whatever it may come to next has its place in the order."""
+        is_ordered = self._is_ordered and self._messages == tuple(messages)
         self._messages = tuple(messages)
-        for message in _near_focus(messages):
+        near = _near_focus(messages)
+        for message in near:
             message.forget_keyboard_parts()
             message.keyboard_parts()
         is_waiting = not self._look_through()
-        self._chain()
+        if is_ordered and self._is_ordered:
+            for message in near:
+                self._chain((message,))
+        else:
+            self._chain(self._messages)
+            self._is_ordered = not is_waiting
         if is_waiting and (self._turns is None or not isValid(self._turns)):
             self._turns = Turns([self._on_turn], self._area)
 
@@ -47,23 +55,33 @@ class KeyboardOrder:
         """Look through a few messages more; True while there are others."""
         if not self._look_through():
             return True
-        self._chain()
+        self._messages = tuple(message for message in self._messages if isValid(message))
+        self._chain(self._messages)
+        self._is_ordered = True
         return False
 
     def _look_through(self) -> bool:
+        """Look through some of the messages that have changed; True where no others are left."""
         unknown = [each for each in self._messages if isValid(each) and not each.knows_keyboard_parts]
         for message in unknown[:_NUM_AT_ONCE]:
             message.keyboard_parts()
+            self._is_ordered = False
         return len(unknown) <= _NUM_AT_ONCE
 
-    def _chain(self) -> None:
-        order: list[QWidget] = [self._area]
-        for message in self._messages:
-            if isValid(message):
-                parts = message.keyboard_parts() if message.knows_keyboard_parts else ()
-                order += [message, *(part for part in parts if isValid(part))]
+    def _chain(self, messages: Sequence[MessageWidget]) -> None:
+        """Put messages that stand below each other, and all in them, behind what is above the first one."""
+        if not messages:
+            return
+        index = self._messages.index(messages[0])
+        above = _in_order(self._messages[index - 1])[-1] if index else self._area
+        order = [above, *(widget for message in messages for widget in _in_order(message))]
         for before, after in itertools.pairwise(order):
             QWidget.setTabOrder(before, after)
+
+
+def _in_order(message: MessageWidget) -> list[QWidget]:
+    parts = message.keyboard_parts() if message.knows_keyboard_parts else ()
+    return [message, *(part for part in parts if isValid(part))]
 
 
 def _near_focus(messages: Sequence[MessageWidget]) -> Sequence[MessageWidget]:
