@@ -69,6 +69,7 @@ class AliveMessages(FollowingArea):
         self._num_below = 0  # messages at the end that are yet to be made: the person reads further up
         self._num_resting = 0  # so many of them wait until the person comes near
         self._context_start = ""
+        self._edits: dict[str, str] = {}  # unfinished ones, of messages that are not alive
         self._num_wanted = ALIVE_AT_REST  # so many messages are to be alive
         self._is_held = False
         self._grow = QTimer(self)  # makes a few more messages whenever nothing else is to be done
@@ -131,6 +132,8 @@ class AliveMessages(FollowingArea):
         widget = make_message(self._theme, view)
         pass_on(widget, self)
         widget.grown.connect(self._on_grown)
+        if (unfinished := self._edits.pop(view.record.id, None)) is not None:
+            widget.begin_edit(unfinished)
         return widget
 
     def _on_grown(self, widget: MessageWidget) -> None:
@@ -144,6 +147,8 @@ class AliveMessages(FollowingArea):
         self.shown_changed.emit()
 
     def _drop(self, widget: MessageWidget, *, at_once: bool = False) -> None:
+        if (unfinished := widget.unfinished_edit) is not None:
+            self._edits[widget.message_id] = unfinished
         self._column.remove(widget)
         widget.hide()
         if at_once or not widget.let_go(GONE_PARTS):

@@ -168,18 +168,29 @@ class MessageWidget(QWidget):
         data.setText(self.current_view.record.content)
         QGuiApplication.clipboard().setMimeData(data)
 
-    def begin_edit(self) -> None:
-        """Put an editor in the text's place; Enter takes the new version, Escape gives up."""
+    @property
+    def unfinished_edit(self) -> str | None:
+        """What is written in an editor that is open, where it is another text; else None."""
+        text = None if self._editor is None else self._editor.edit.toPlainText()
+        return None if text == self.view.record.content else text
+
+    def begin_edit(self, unfinished: str | None = None) -> None:
+        """Put an editor in the text's place; Enter takes the new version, Escape gives up.
+
+        With the text of an ``unfinished`` edit it goes on with that, and the keyboard stays where it is.
+        """
         if self._editor is not None:
             return
         word = tr("Send") if self.view.record.role is not Role.ASSISTANT else tr("Save")
-        self._editor = MessageEditor(self._theme, self.view.record.content, word)
+        text = self.view.record.content if unfinished is None else unfinished
+        self._editor = MessageEditor(self._theme, text, word)
         self._editor.submitted.connect(self._on_edited)
         self._editor.cancelled.connect(self.end_edit)
         self.edited.hide()
         self.foot.set_busy(True)
         self.edit_layout.insertWidget(self.edit_layout.indexOf(self.edited), self._editor, 1000)
-        self._editor.edit.setFocus(Qt.FocusReason.OtherFocusReason)
+        if unfinished is None:
+            self._editor.edit.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def end_edit(self) -> None:
         """Show the text again."""

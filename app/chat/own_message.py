@@ -92,8 +92,8 @@ class OwnMessage(MessageWidget):
         self._fit_bubble(self.width())
         self._lay_out()
 
-    def begin_edit(self) -> None:
-        super().begin_edit()
+    def begin_edit(self, unfinished: str | None = None) -> None:
+        super().begin_edit(unfinished)
         self._row.setStretch(0, 0)  # the editor begins where the column does
 
     def end_edit(self) -> None:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, QRect
+from PySide6.QtCore import QPoint, QRect, Qt
 from pytestqt.qtbot import QtBot
 
+from app.chat.chat_page import ChatPage
 from app.chat.conversation import MessageView
 from app.chat.own_message import OwnMessage
 from app.chat.transcript import Transcript
@@ -11,6 +12,7 @@ from app.settings import Settings
 from app.storage.records import AttachmentRecord, MessageRecord
 from app.theme import Theme
 from engine.protocol import Role
+from tests.app.conftest import Bench
 
 TEXTS = {
     "a letter": "i",
@@ -78,3 +80,35 @@ def test_no_picture_of_an_own_message_is_cut(
             own = transcript.widgets[-1]
             assert isinstance(own, OwnMessage)
             assert not _cut(own), f"{name}: {other} wide"
+
+
+def test_an_unfinished_edit_waits_in_its_chat(bench: Bench, theme: Theme, settings: Settings, qtbot: QtBot) -> None:
+    page = ChatPage(bench.controller, theme)
+    qtbot.addWidget(page)
+    page.resize(800, 600)
+    page.show()
+    bench.ask("a question", "an answer")
+    first = bench.controller.current_id
+    assert page.transcript.edit_last()
+    editor = page.transcript.widgets[0]._editor
+    assert editor is not None
+    qtbot.keyClicks(editor.edit, ", better put")
+    bench.controller.new_conversation()
+    bench.ask("another", "answer")
+    assert page.transcript.widgets[0]._editor is None
+    bench.controller.open_conversation(first)
+    settings.set("zoom", 1.5)  # makes all messages anew
+    again = page.transcript.widgets[0]._editor
+    assert again is not None
+    assert again.edit.toPlainText() == "a question, better put"
+    assert not again.edit.hasFocus(), "whoever comes back writes on below"
+    qtbot.keyClick(again.edit, Qt.Key.Key_Return)
+    bench.engine.finish(bench.request())
+    bench.wait_idle()
+    assert bench.controller.current_messages[0].record.content == "a question, better put"
+    bench.controller.select_sibling(bench.controller.current_messages[0].record.id, -1)
+    assert page.transcript.widgets[0]._editor is None, "it was taken"
+    page.transcript.widgets[0].begin_edit()
+    bench.controller.new_conversation()
+    bench.controller.open_conversation(first)
+    assert page.transcript.widgets[0]._editor is None, "nothing was written"
