@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _WORDS = re.compile(r"(?:[^\W_]|[ ,'?!]|(?<=[^\W\d_])[-.])*")
 """No marks, no line ends; a full stop or a dash behind a letter alone, for elsewhere they may begin a list."""
+_SENTENCES = re.compile(r"""(?:[^\W_]|[ ,.;:'"?!()/%‘-”„…–—«»-]|[、。！，：；？（）「」])*""")
+"""What means no more in a line that has a letter, where no link, note or address is begun."""
+_SENTENCE_ENDS = frozenset(""",.;:'"?!()/%’”…–—»、。！，：；？）」-""")
 _CODE = re.compile(r"(?:[\t\n\x20-\x7e]|[^\W\x00-\x7f])*")
 """Printable ASCII, letters of all scripts and line ends: what is shown as it is."""
 _OPENING = re.compile(r"(`{3,}+|~{3,}+)[^\n]*\n")
@@ -37,7 +40,8 @@ _HALF_FENCE = re.compile(r" {0,3}([`~])\1*")
 def grown_prose(block: Block, source: str, text: str) -> Block | None:
     """``block``, which is all of ``source``, with ``text`` behind it; None where it has to be parsed."""
     before = source.rstrip(" ")
-    if not before or not _is_word(before[-1]) or not _WORDS.fullmatch(before[-1] + source[len(before) :] + text):
+    added = source[len(before) :] + text
+    if not before or not _is_plain(before, added):
         return None
     position = len(block.tokens) - 1
     while position >= 0 and block.tokens[position].nesting == -1:
@@ -48,16 +52,27 @@ def grown_prose(block: Block, source: str, text: str) -> Block | None:
     last = inline.children[-1]
     if last.type != "text" or not any(map(str.isalpha, last.content)):
         return None  # its first letter says in which direction all of it is read
-    if not before.endswith(last.content) or "://" in last.content.rsplit(" ", 1)[-1]:
+    if not before.endswith(last.content) or "://" in last.content.rsplit(" ", 1)[-1] + added:
         return None
-    if "'" in text and inline.content.startswith("["):
-        return None  # it may end the title of an address that is noted here
-    added = (source[len(before) :] + text).rstrip(" ")
+    if inline.content.startswith("[") or ("[" in inline.content and ("(" in added or ")" in added)):
+        return None  # it may note an address, or be a link
+    if "&" in inline.content and ";" in added:
+        return None  # the end of a character's name
+    added = added.rstrip(" ")
     last, longer = copy(last), copy(inline)
     last.content += added
     longer.content += added
     longer.children = [*inline.children[:-1], last]
     return replace(block, tokens=(*block.tokens[:position], longer, *block.tokens[position + 1 :]), added=added)
+
+
+def _is_plain(before: str, added: str) -> bool:
+    """Whether ``added``, which stands behind ``before`` in the same line, is nothing but words there."""
+    if _is_word(before[-1]) and _WORDS.fullmatch(before[-1] + added):
+        return True
+    line = before[max(before.rfind("\n"), before.rfind("\r")) + 1 :]
+    is_inside = any(map(str.isalpha, line)) and (_is_word(before[-1]) or before[-1] in _SENTENCE_ENDS)
+    return is_inside and _SENTENCES.fullmatch(added) is not None
 
 
 def grown_fence(block: Block, source: str, text: str) -> tuple[Block, int] | None:
@@ -132,10 +147,11 @@ class ListEnd:
 def list_end(block: Block, source: str) -> ListEnd | None:
     """The last item of the list ``block``, which is all of ``source``.
 
-    None where it has but one, is none, or may stand apart for what is inside an item.
+    None where it has but one, is none, or may stand apart for what is inside an item; nor where a formula may begin
+    in an item, which goes on through those that follow.
     """
     tokens = block.tokens
-    if not tokens or tokens[0].type not in _LISTS or (tokens[0].map or [1])[0]:
+    if "$$" in source or not tokens or tokens[0].type not in _LISTS or (tokens[0].map or [1])[0]:
         return None
     items = [index for index, token in enumerate(tokens) if token.type == "list_item_open" and token.level == 1]
     starts = [(tokens[index].map or [0])[0] for index in items]

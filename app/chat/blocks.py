@@ -104,9 +104,9 @@ class BlockStream:
             start = end
 
     def _grow(self, text: str) -> Block | None:
-        """The open block with ``text`` behind it, where that is no more than words."""
+        """The open block with ``text`` behind it, where that is no more than words, and no title of an address."""
         source = self._open_source
-        if len(self._open) != 1 or not text or is_long(source + text):
+        if len(self._open) != 1 or self._has_notes or not text or is_long(source + text):
             return None
         block = self._open[0]
         grown = grown_prose(block, source, text) if block.kind is BlockKind.PROSE else None
@@ -339,6 +339,8 @@ def _is_certain(block: Block, source: str) -> bool:
         return True
     if block.kind is BlockKind.TABLE:
         return source.count("\n") > 1  # the line below the names is complete
+    if block.tokens and block.tokens[0].type == "math_block":
+        return source.endswith("\n")  # nothing stands behind its end
     return "\n" in source or _IS_BEGUN.match(source) is not None
 
 

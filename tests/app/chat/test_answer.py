@@ -314,14 +314,17 @@ def test_words_behind_words_are_not_parsed_again(body: AnswerBody, monkeypatch: 
     monkeypatch.setattr(
         BlockStream, "_spans", lambda stream, source: (parsed.append(source), spans(stream, source))[1]
     )
-    for piece in (" and", " more", " of", " them, step-by-step "):
+    for piece in (" and", " more", " of", " them, step-by-step", " (all: 3.5 %),", " “so”; "):
         body.push(piece)
     assert parsed == []
     body.push("*now*")
     assert len(parsed) == 1
     view = body.views[0]
     assert isinstance(view, ProseView)
-    assert view.toPlainText() == "Some bold words, 1. not a list and more of them, step-by-step now"
+    assert (
+        view.toPlainText()
+        == "Some bold words, 1. not a list and more of them, step-by-step (all: 3.5 %), “so”; now"
+    )
 
 
 def test_the_end_of_a_stream_shows_the_rest(theme: Theme, qtbot: QtBot) -> None:

@@ -77,6 +77,7 @@ _PIECES = st.one_of(
     st.sampled_from(
         [",", ".", "-", " -", "*", "**", "_", "`", "```", "```py", "~~~", "$", "\\", "(", ")", ";", "!"]
     ),
+    st.sampled_from([":", "/", "://", '"', "“a”", " (b)", "%", "1)", "。", "（", "\n[c", "](x", "\n- [d] e"]),
     st.sampled_from(["[", "[a](b", "]: x", "<b>", "{", "}", "|", "| a "]),
     st.sampled_from(["\n\n| a | b |\n|--|:-:|\n", "| 1 | *c* |\n", "|\r\n| 2 ", "\n    ", "| [a] |\n\n[a]: x\n"]),
 )
@@ -276,7 +277,7 @@ def test_a_formula_may_have_lines_that_look_like_others(text: str) -> None:
     finished = [block for character in text for block in stream.push(character).finished]
     assert [token.type for token in stream.finish().finished[0].tokens] == ["math_block"]
     assert not finished
-    stream.push("$$\n- b\n\n")
+    stream.push("$$\n- b\n\n")  # it ends at a blank line
     assert len(stream.push("words").finished) == 2
 
 
