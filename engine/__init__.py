@@ -31,7 +31,8 @@ The public face is ``EngineThread`` with ``EngineConfig``, the commands and even
 The life of a request: ``EngineThread.submit(GenerateRequest)`` puts it on a queue. The engine thread takes it up
 between two steps; ``request`` renders the template and tokenizes, so that only the template's own text can yield
 control tokens. The engine queues the sequence; the scheduler lets it in when there are blocks, with the longest
-prefix that the radix tree knows, and gives it a share of each step: the prompt in chunks, then one token a step.
+prefix that the radix tree knows, and gives it a share of each step: the prompt in chunks, then one token a step, or
+some where nobody else waits and they come fast.
 The backend computes the batch, each sequence's sampler chooses, full blocks enter the tree. Tokens become text in
 ``request`` and leave as ``Delta`` events until an end token, a stop string, a limit or an abort; what was computed
 stays in the tree for the next turn.
